@@ -1,0 +1,125 @@
+"""Implicit Q-learning critics, written once and used twice: for reward and for cost.
+
+Both learn from the data's own actions only. The reward critic trusts the smaller of its twin Qs and values a state
+by an upper expectile (what the better actions of the data reach); the cost critic trusts the larger and takes a
+lower expectile (the cost that the more careful actions of the data run up).
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from lspc.nets import MLP
+
+
+class Critic(eqx.Module):
+    """Twin Q networks, their slow copies, a state value, and the two optimisers' states."""
+
+    q: tuple[MLP, MLP]
+    target_q: tuple[MLP, MLP]
+    value: MLP
+    q_optimiser: optax.OptState
+    value_optimiser: optax.OptState
+
+
+class CriticConfig(NamedTuple):
+    is_cost: bool
+    expectile: float
+    discount: float
+    target_rate: float
+    clamp_value_in_loss: bool = False
+    """The released code's habit of clamping V_c inside its own loss, which leaves states below zero stuck."""
+
+
+class CriticReport(NamedTuple):
+    """What the policies need (advantage, value, q: per transition) and what the user sees (metrics)."""
+
+    advantage: Array
+    value: Array
+    q: Array
+    metrics: dict[str, Array]
+
+
+def init(key: PRNGKeyArray, observation_dim: int, action_dim: int, hidden: tuple[int, ...],
+         optimiser: optax.GradientTransformation) -> Critic:  # fmt: skip
+    first, second, third = jax.random.split(key, 3)
+    q = (
+        MLP(observation_dim + action_dim, 1, hidden, key=first),
+        MLP(observation_dim + action_dim, 1, hidden, key=second),
+    )
+    value = MLP(observation_dim, 1, hidden, key=third)
+    copy = jax.tree.map(lambda x: x.copy() if eqx.is_array(x) else x, q)
+    return Critic(q, copy, value, optimiser.init(q), optimiser.init(value))
+
+
+def twin(q: tuple[MLP, MLP], observations: Array, actions: Array, *, is_cost: bool) -> Float[Array, " batch"]:
+    """The pessimist's choice of the two: the smaller reward, the larger cost."""
+    first, second = (net(observations, actions)[..., 0] for net in q)
+    return jnp.maximum(first, second) if is_cost else jnp.minimum(first, second)
+
+
+def expectile_loss(difference: Array, expectile: float) -> Array:
+    """|expectile - 1(u < 0)| u^2, the paper's L^2_xi."""
+    return jnp.where(difference < 0, 1.0 - expectile, expectile) * difference**2
+
+
+def value_loss(value: MLP, observations: Array, q: Array, config: CriticConfig) -> tuple[Array, Array]:
+    """Expectile regression of V on Q: u = Q_r - V_r for reward, u = V_c - Q_c for cost."""
+    prediction = value(observations)[..., 0]
+    fitted = jnp.maximum(prediction, 0.0) if config.is_cost and config.clamp_value_in_loss else prediction
+    difference = fitted - q if config.is_cost else q - fitted
+    return jnp.mean(expectile_loss(difference, config.expectile)), prediction
+
+
+def q_target(value: MLP, signal: Array, next_observations: Array, ends: Array, config: CriticConfig) -> Array:
+    """signal + discount * V(s'), with nothing after the end; a cost to come is never below zero."""
+    following = value(next_observations)[..., 0]
+    if config.is_cost:
+        following = jnp.maximum(following, 0.0)
+    return signal + config.discount * (1.0 - ends) * following
+
+
+def q_loss(q: tuple[MLP, MLP], observations: Array, actions: Array, target: Array) -> Array:
+    return sum((jnp.mean((net(observations, actions)[..., 0] - target) ** 2) for net in q), start=jnp.zeros(()))
+
+
+def update(
+    critic: Critic,
+    observations: Array,
+    actions: Array,
+    signal: Array,
+    next_observations: Array,
+    ends: Array,
+    config: CriticConfig,
+    optimiser: optax.GradientTransformation,
+) -> tuple[Critic, CriticReport]:
+    """One step of V, then of the twin Qs, then of their slow copies."""
+    q = twin(critic.target_q, observations, actions, is_cost=config.is_cost)
+    (v_loss, value), gradient = eqx.filter_value_and_grad(value_loss, has_aux=True)(
+        critic.value, observations, q, config
+    )
+    step, value_optimiser = optimiser.update(gradient, critic.value_optimiser)
+    value_net = eqx.apply_updates(critic.value, step)
+
+    target = q_target(value_net, signal, next_observations, ends, config)
+    td_loss, gradient = eqx.filter_value_and_grad(q_loss)(critic.q, observations, actions, target)
+    step, q_optimiser = optimiser.update(gradient, critic.q_optimiser)
+    q_nets = eqx.apply_updates(critic.q, step)
+    target_q = jax.tree.map(lambda slow, fast: slow + config.target_rate * (fast - slow), critic.target_q, q_nets)
+
+    if config.is_cost:
+        value = jnp.maximum(value, 0.0)
+    metrics = {
+        "value_loss": v_loss,
+        "q_loss": td_loss,
+        "value_mean": jnp.mean(value),
+        "value_max": jnp.max(value),
+        "q_mean": jnp.mean(q),
+    }
+    return Critic(q_nets, target_q, value_net, q_optimiser, value_optimiser), CriticReport(
+        q - value, value, q, metrics
+    )

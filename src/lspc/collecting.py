@@ -1,0 +1,303 @@
+"""Making a dataset: a population of PPO-Lagrangian agents, from unconstrained to strict, every episode recorded.
+
+Each agent is one process with one thread and its own seed, so the population uses every core and the result does
+not depend on how many there are. A finished agent's episodes wait in a folder beside the output: an interrupted
+collection goes on from there. At the end DSRL's grid filter keeps a set that covers the cost x reward plane.
+"""
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lspc import data, files, sims
+from lspc.data.grid import grid_filter
+from lspc.errors import UserError
+from lspc.tasks import Task, get_task
+
+LIMITS: tuple[float | None, ...] = (None, 0.8, 0.5, 0.25, 0.125, 0.06, 0.03, 0.0)
+"""Cost limits of the population as shares of the task's maximum cost; None is unconstrained."""
+START_MULTIPLIERS = (0.0, 0.0, 0.0, 0.2, 0.5, 1.0, 0.5, 1.0)
+"""Where each agent's multiplier begins: careful from the start, or learning care from its own costs."""
+SIMULATORS = 8
+STEPS_PER_ITERATION = 2048
+FIELDS = ("observations", "actions", "rewards", "costs", "next_observations", "terminals", "timeouts")
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """All that decides what one agent of the population records."""
+
+    task: str
+    index: int
+    cost_limit: float | None
+    start_multiplier: float
+    steps: int
+    seed: int
+
+
+def population(task: Task, agents: int, steps: int, seed: int) -> list[AgentSpec]:
+    specs = []
+    for i in range(agents):
+        share = LIMITS[i % len(LIMITS)]
+        limit = None if share is None else share * task.cost_max
+        multiplier = START_MULTIPLIERS[i % len(LIMITS)]
+        specs.append(AgentSpec(task.name, i, limit, multiplier, steps, seed * 1000 + i))
+    return specs
+
+
+class Recorder:
+    """Keeps every transition of every simulator and cuts it into finished episodes."""
+
+    def __init__(self) -> None:
+        self.open: list[list[tuple[Any, ...]]] = [[] for _ in range(SIMULATORS)]
+        self.done: list[list[tuple[Any, ...]]] = []
+
+    def add(self, simulator: int, transition: tuple[Any, ...], ended: bool) -> None:
+        self.open[simulator].append(transition)
+        if ended:
+            self.done.append(self.open[simulator])
+            self.open[simulator] = []
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        columns = zip(*(row for episode in self.done for row in episode), strict=True)
+        kinds = (np.float32,) * 5 + (np.bool_,) * 2
+        return {name: np.asarray(c, dtype=k) for name, c, k in zip(FIELDS, columns, kinds, strict=True)}
+
+
+class RunningNorm:
+    """Mean and spread of the observations seen so far, changed between iterations only."""
+
+    def __init__(self, size: int):
+        self.count, self.mean, self.square = 1e-4, np.zeros(size), np.ones(size) * 1e-4
+
+    def update(self, x: np.ndarray) -> None:
+        total = self.count + len(x)
+        delta = x.mean(0) - self.mean
+        self.square += x.var(0) * len(x) + delta**2 * self.count * len(x) / total
+        self.mean += delta * len(x) / total
+        self.count = total
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        scale = np.sqrt(self.square / self.count) + 1e-4
+        return np.clip((x - self.mean) / scale, -10, 10).astype(np.float32)
+
+
+def train_agent(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) -> dict[str, np.ndarray]:
+    """Train one PPO-Lagrangian agent and return every finished episode as DSRL's flat arrays."""
+    import jax
+    import jax.numpy as jnp
+
+    from lspc.algos import ppo
+
+    task = get_task(spec.task)
+    config = ppo.Config()
+    # A good step is then worth about 0.1 and a return-to-go stays within the reach of a fresh value network.
+    reward_scale = 0.1 * task.episode_length / task.reward_max
+    rng = np.random.default_rng(spec.seed)
+    key = jax.random.key(spec.seed)
+    key, init_key = jax.random.split(key)
+    state = ppo.init(init_key, task.observation_dim, task.action_dim, config, spec.start_multiplier)
+    simulators = [sims.make(task) for _ in range(SIMULATORS)]
+    observations = np.stack([s.reset(int(rng.integers(2**31))) for s in simulators])
+    norm, recorder = RunningNorm(task.observation_dim), Recorder()
+    episode_costs, episode_rewards, taken = [0.0] * SIMULATORS, [0.0] * SIMULATORS, 0
+
+    while taken < spec.steps:
+        layers = [(np.asarray(l.weight), np.asarray(l.bias)) for l in state.agent.policy.layers]
+        std = np.exp(np.asarray(state.agent.log_std))
+        rows, finished = [], []
+        for _ in range(STEPS_PER_ITERATION // SIMULATORS):
+            x = seen = norm(observations)
+            for weight, bias in layers[:-1]:
+                x = np.tanh(x @ weight + bias)
+            mean = x @ layers[-1][0] + layers[-1][1]
+            noise = rng.standard_normal(mean.shape).astype(np.float32)
+            actions = mean + std * noise
+            following = observations.copy()
+            row_end = np.zeros((SIMULATORS, 4), np.float32)
+            for i, simulator in enumerate(simulators):
+                applied = np.clip(actions[i], -1.0, 1.0)
+                step = simulator.step(applied)
+                ended = step.terminated or step.truncated
+                transition = (
+                    observations[i].copy(), applied, step.reward, step.cost, step.observation,
+                    step.terminated, step.truncated,
+                )  # fmt: skip
+                recorder.add(i, transition, ended)
+                row_end[i] = step.reward * reward_scale, step.cost * 0.1, step.terminated, ended
+                following[i] = step.observation
+                episode_costs[i] += step.cost
+                episode_rewards[i] += step.reward
+                if ended:
+                    finished.append((episode_rewards[i], episode_costs[i]))
+                    episode_rewards[i] = episode_costs[i] = 0.0
+            log_probability = (-0.5 * noise**2 - np.log(std) - 0.5 * np.log(2 * np.pi)).sum(-1)
+            rows.append((seen, actions, log_probability, row_end, norm(following), observations.copy()))
+            for i, simulator in enumerate(simulators):
+                observations[i] = simulator.reset() if row_end[i, 3] else following[i]
+            taken += SIMULATORS
+        seen, actions, log_probability, ends, following, raw = (np.stack(c) for c in zip(*rows, strict=True))
+        rollout = ppo.Rollout(
+            *map(jnp.asarray, (seen, actions, log_probability, ends[..., 0], ends[..., 1])),
+            next_observations=jnp.asarray(following),
+            terminated=jnp.asarray(ends[..., 2]),
+            ended=jnp.asarray(ends[..., 3]),
+        )
+        if finished and spec.cost_limit is not None:
+            cost = jnp.asarray(np.mean([c for _, c in finished]))
+            multiplier = ppo.update_multiplier(state.multiplier, cost, spec.cost_limit, config.multiplier_rate)
+            state = state._replace(multiplier=multiplier)
+        key, update_key = jax.random.split(key)
+        state = ppo.update(state, rollout, update_key, config)
+        norm.update(raw.reshape(-1, task.observation_dim))
+        if finished:
+            reward, cost = np.mean(finished, axis=0)
+            on_progress({"steps": taken, "reward": float(reward), "cost": float(cost),
+                         "multiplier": float(state.multiplier)})  # fmt: skip
+    for simulator in simulators:
+        simulator.close()
+    return recorder.arrays()
+
+
+Progress = Callable[[int, dict[str, Any]], None]
+"""Called with an agent's index and its latest steps, mean episode reward and cost, and multiplier."""
+
+
+def collect(
+    task: Task | str,
+    out: str | Path,
+    *,
+    agents: int = len(LIMITS),
+    steps: int = 150_000,
+    episodes: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    on_progress: Progress | None = None,
+) -> data.Dataset:
+    """Collect a dataset for `task` and write it to `out`; the same arguments give the same file, byte for byte."""
+    task = get_task(task) if isinstance(task, str) else task
+    sims.make(task).close()  # a missing simulator is told here, once, not by every agent
+    out = Path(out)
+    specs = population(task, agents, steps, seed)
+    parts = out.with_name(out.name + ".parts")
+    parts.mkdir(parents=True, exist_ok=True)
+    _run_population(specs, parts, workers or len(os.sched_getaffinity(0)), on_progress or (lambda *_: None))
+    everything = _join([_part(parts, spec) for spec in specs])
+    dataset = choose_episodes(everything, task, episodes or task.dataset_episodes, seed)
+    settings = {"task": task.name, "agents": agents, "steps": steps, "episodes": episodes or 0, "seed": seed}
+    data.save(dataset, out, metadata={"collected_by": "lspc collect", **settings})
+    shutil.rmtree(parts)
+    return dataset
+
+
+def choose_episodes(everything: data.Dataset, task: Task, episodes: int, seed: int) -> data.Dataset:
+    """DSRL's grid filter with the fullest cells that leave at most `episodes` episodes."""
+
+    def chosen(max_per_cell: int) -> np.ndarray:
+        return grid_filter(
+            everything.returns,
+            everything.cost_returns,
+            cost_bins=task.cbins,
+            reward_bins=task.rbins,
+            max_per_bin=max_per_cell,
+            min_per_bin=task.min_npb,
+            max_cost=task.cost_max,
+            rng=np.random.default_rng(seed),
+        )
+
+    fullest = max((n for n in range(1, 200) if len(chosen(n)) <= episodes), default=1)
+    return everything.select(chosen(fullest))
+
+
+def _part(folder: Path, spec: AgentSpec) -> Path:
+    """Named after everything that decides its content, so that leftovers of another call are never taken."""
+    limit = "none" if spec.cost_limit is None else f"{spec.cost_limit:g}"
+    return folder / f"agent{spec.index}-limit{limit}-steps{spec.steps}-seed{spec.seed}.npz"
+
+
+def _join(paths: list[Path]) -> data.Dataset:
+    datasets = [data.load(path) for path in paths]
+    fields = ("observations", "actions", "rewards", "costs", "next_observations", "terminated", "truncated")
+    return data.Dataset(*(np.concatenate([getattr(d, f) for d in datasets]) for f in fields))
+
+
+def _run_population(specs: list[AgentSpec], parts: Path, workers: int, on_progress: Progress) -> None:
+    """Run each agent that has no finished part yet as a process of its own, `workers` at a time."""
+    waiting: queue.SimpleQueue[AgentSpec] = queue.SimpleQueue()
+    for spec in specs:
+        if _part(parts, spec).exists():
+            on_progress(spec.index, {"steps": spec.steps})
+        else:
+            waiting.put(spec)
+    running: dict[int, subprocess.Popen[str]] = {}
+    failures: list[str] = []
+
+    def serve() -> None:
+        while not waiting.empty() and not failures:
+            try:
+                spec = waiting.get_nowait()
+            except queue.Empty:
+                return
+            process = running[spec.index] = _start(spec, _part(parts, spec))
+            assert process.stdout is not None
+            last = ""
+            for last in process.stdout:
+                if last.startswith("{"):
+                    on_progress(spec.index, json.loads(last))
+            if process.wait() != 0:
+                failures.append(f"agent {spec.index} of the collection stopped: {last.strip()}; run again to go on")
+
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    finally:
+        for process in running.values():
+            process.terminate()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+    if failures:
+        raise UserError(failures[0])
+
+
+def _start(spec: AgentSpec, part: Path) -> subprocess.Popen[str]:
+    one_thread = {
+        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "JAX_PLATFORMS": "cpu",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "lspc.collecting", json.dumps(asdict(spec)), str(part)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **one_thread},
+        # Ctrl-C reaches the parent alone, which ends its children in order.
+        start_new_session=True,
+    )
+
+
+def _main() -> None:
+    """One agent in a process of its own: its progress as JSON lines, its episodes as an NPZ file."""
+    spec = AgentSpec(**json.loads(sys.argv[1]))
+    arrays = train_agent(spec, lambda progress: print(json.dumps(progress), flush=True))
+    with files.atomic_path(sys.argv[2]) as temporary:
+        np.savez(temporary, allow_pickle=False, **arrays)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,176 @@
+"""What a dataset is: transitions in the order they happened, with reward and cost, cut into episodes.
+
+A `Dataset` never changes after it is made; what is derived from it is computed once, when first asked for.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lspc.errors import UserError
+
+FLOAT_FIELDS = {"observations": 2, "actions": 2, "rewards": 1, "costs": 1, "next_observations": 2}
+"""The float32 arrays of a dataset and their number of dimensions."""
+FLAG_FIELDS = ("terminated", "truncated")
+"""The bool arrays of a dataset: (N,)."""
+FIELDS = (*FLOAT_FIELDS, *FLAG_FIELDS)
+
+SMALLEST_STD = 1e-3
+CONSTANT_STD = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """The numbers of a dataset that travel with a policy trained on it."""
+
+    observation_mean: NDArray[np.float32]
+    observation_std: NDArray[np.float32]
+    """Safe to divide by: never below 1e-3, and 1 where the feature never varies in the data, so that a sensor
+    that first moves after deployment is passed on as it is instead of magnified a thousand times."""
+    return_min: float
+    return_max: float
+    cost_return_max: float
+    episode_length_mean: float
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """N transitions in order; an episode ends where `terminated` or `truncated` is set, as in the last row.
+
+    Arrays are cast to float32 and bool, checked for shape, and made read-only.
+    """
+
+    observations: NDArray[np.float32]
+    actions: NDArray[np.float32]
+    rewards: NDArray[np.float32]
+    costs: NDArray[np.float32]
+    next_observations: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    """The task ended the episode: there is no future to value."""
+    truncated: NDArray[np.bool_]
+    """The clock ended the episode: the future exists but was not recorded."""
+    warnings: tuple[str, ...] = ()
+    """What was found and mended while opening the file, one line each."""
+    source: str = "arrays"
+    """Where the data came from, for messages."""
+
+    def __post_init__(self) -> None:
+        for name in FIELDS:
+            dtype = np.float32 if name in FLOAT_FIELDS else np.bool_
+            array = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        for name in FIELDS:
+            array: NDArray[np.generic] = getattr(self, name)
+            rank = FLOAT_FIELDS.get(name, 1)
+            if array.ndim != rank:
+                raise UserError(f"{self.source}: {name} has shape {array.shape}; it must be of rank {rank}")
+            if len(array) != self.transitions:
+                raise UserError(
+                    f"{self.source}: {name} has {len(array)} rows but observations has {self.transitions}"
+                )
+        if self.transitions == 0:
+            raise UserError(f"{self.source}: there are no transitions")
+        if self.next_observations.shape != self.observations.shape:
+            raise UserError(
+                f"{self.source}: next_observations has {self.next_observations.shape[1]} columns "
+                f"but observations has {self.observation_dim}"
+            )
+        if not (self.terminated[-1] or self.truncated[-1]):
+            raise UserError(f"{self.source}: the last row ends no episode; set terminated or truncated there")
+
+    @property
+    def transitions(self) -> int:
+        return len(self.observations)
+
+    @property
+    def observation_dim(self) -> int:
+        return self.observations.shape[1]
+
+    @property
+    def action_dim(self) -> int:
+        return self.actions.shape[1]
+
+    @cached_property
+    def episodes(self) -> list[slice]:
+        """The rows of each episode."""
+        stops = np.flatnonzero(self.terminated | self.truncated) + 1
+        starts = np.concatenate([[0], stops[:-1]])
+        return [slice(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        return np.array([episode.start for episode in self.episodes], dtype=np.int64)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Transitions per episode."""
+        return np.array([episode.stop - episode.start for episode in self.episodes], dtype=np.int64)
+
+    @cached_property
+    def returns(self) -> NDArray[np.float64]:
+        """Undiscounted reward of each episode."""
+        return np.add.reduceat(self.rewards.astype(np.float64), self._starts)
+
+    @cached_property
+    def cost_returns(self) -> NDArray[np.float64]:
+        """Undiscounted cost of each episode."""
+        return np.add.reduceat(self.costs.astype(np.float64), self._starts)
+
+    @cached_property
+    def initial_observations(self) -> NDArray[np.float32]:
+        """The first observation of each episode."""
+        return self.observations[self._starts]
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        # Column by column: one pass in double precision without a double-precision copy of everything.
+        std = np.array([column.std(dtype=np.float64) for column in self.observations.T])
+        std = np.where(std < CONSTANT_STD, 1.0, np.maximum(std, SMALLEST_STD))
+        return Statistics(
+            observation_mean=self.observations.mean(axis=0, dtype=np.float64).astype(np.float32),
+            observation_std=std.astype(np.float32),
+            return_min=float(self.returns.min()),
+            return_max=float(self.returns.max()),
+            cost_return_max=float(self.cost_returns.max()),
+            episode_length_mean=float(self.lengths.mean()),
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content: equal data has an equal fingerprint, whatever file it came from."""
+        digest = hashlib.sha256()
+        for name in FIELDS:
+            array: NDArray[np.generic] = getattr(self, name)
+            little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            digest.update(f"{name} {little_endian.dtype.str} {array.shape}\n".encode())
+            digest.update(little_endian.data)
+        return digest.hexdigest()
+
+    def select(self, episode_indices: Iterable[int] | NDArray[np.integer]) -> "Dataset":
+        """The dataset of these episodes, in the order given."""
+        indices = [int(index) for index in episode_indices]
+        if not indices:
+            raise UserError(f"{self.source}: no episode was selected")
+        for index in indices:
+            if not 0 <= index < len(self.episodes):
+                raise UserError(f"{self.source}: there is no episode {index}; there are {len(self.episodes)}")
+        rows = np.concatenate([np.r_[self.episodes[index]] for index in indices])
+        return replace(self, **{name: getattr(self, name)[rows] for name in FIELDS})
+
+    def within(self, budget: float) -> "Dataset":
+        """The episodes whose cost return is at most `budget`."""
+        inside = np.flatnonzero(self.cost_returns <= budget)
+        if len(inside) == 0:
+            raise UserError(
+                f"{self.source}: no episode costs {budget:g} or less (the cheapest costs "
+                f"{self.cost_returns.min():g}); raise the budget or add safer data"
+            )
+        return self.select(inside)

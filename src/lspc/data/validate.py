@@ -1,0 +1,239 @@
+"""The checks between a file's raw arrays and a `Dataset`: every problem in one pass, one line each.
+
+A fatal problem means no dataset; a warning means the data was mended, and the line says how.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lspc.data.dataset import FIELDS, FLAG_FIELDS, FLOAT_FIELDS, Dataset
+
+FILE_NAMES = {field: field for field in FIELDS} | {"terminated": "terminals", "truncated": "timeouts"}
+"""What DSRL calls each field in its files; our own names are understood as well."""
+CONTINUITY_TOLERANCE = 1e-4
+ROWS_AT_ONCE = 65536
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a file; `message` says it all: file, field, row, what was found and what to do."""
+
+    severity: Literal["fatal", "warning"]
+    field: str
+    index: int | None
+    message: str
+
+
+class Findings:
+    """The problems of one file, collected while it is checked."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+
+    def fatal(self, field: str, text: str, index: int | None = None) -> None:
+        self.problems.append(Problem("fatal", field, index, f"{self.source}: {text}"))
+
+    def warn(self, field: str, text: str, index: int | None = None) -> None:
+        self.problems.append(Problem("warning", field, index, f"{self.source}: {text}"))
+
+    def fatal_in(self, *fields: str) -> bool:
+        """Whether something fatal was found in one of `fields`, or anywhere when none is named."""
+        return any(p.severity == "fatal" and (not fields or p.field in fields) for p in self.problems)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(problem.message for problem in self.problems if problem.severity == "warning")
+
+
+def check_arrays(
+    raw: Mapping[str, NDArray[Any]], found: Findings, *, action_low: float = -1.0, action_high: float = 1.0
+) -> Dataset | None:
+    """Turn raw arrays into a dataset, or add to `found` every reason why that cannot be done."""
+    arrays: Arrays = {}
+    for field in FIELDS:
+        name = FILE_NAMES[field] if FILE_NAMES[field] in raw else field
+        if name in raw:
+            array = _check_field(field, name, raw[name], found)
+            if array is not None:
+                arrays[field] = array
+        elif not found.fatal_in(field):  # a field the reader could not read has been reported already
+            needed = ", ".join(FILE_NAMES.values())
+            found.fatal(field, f"{FILE_NAMES[field]} is missing; a file must hold {needed}")
+    _check_sizes(arrays, found)
+    _check_continuity(arrays, found)
+    _check_actions(arrays, action_low, action_high, found)
+    keep = _finished_rows(arrays, found)
+    if found.fatal_in():
+        return None
+    arrays["actions"] = np.clip(arrays["actions"], action_low, action_high)
+    kept = {field: array[:keep] for field, array in arrays.items()}
+    return Dataset(**kept, warnings=found.warnings, source=found.source)
+
+
+def budget_warning(dataset: Dataset, thresholds: Sequence[float]) -> str | None:
+    """A line for the user when no episode fits even the largest budget: there is nothing safe to imitate."""
+    cheapest = dataset.cost_returns.min()
+    if len(thresholds) == 0 or cheapest <= max(thresholds):
+        return None
+    budgets = ", ".join(f"{threshold:g}" for threshold in thresholds)
+    return (
+        f"{dataset.source}: costs: no episode is within any budget ({budgets}), the cheapest costs "
+        f"{cheapest:g}; raise the budget or add safer data"
+    )
+
+
+def _check_field(field: str, name: str, array: NDArray[Any], found: Findings) -> NDArray[Any] | None:
+    """The array in its final type; None when its type or shape leaves nothing to look into."""
+    rank = FLOAT_FIELDS.get(field, 1)
+    if array.dtype.kind not in "biuf":
+        found.fatal(field, f"{name} has type {array.dtype}, not numbers; store it as float32 (flags as bool)")
+        return None
+    if array.ndim != rank:
+        wanted = "(N,)" if rank == 1 else "(N, columns)"
+        found.fatal(field, f"{name} has shape {array.shape}; reshape it to {wanted}")
+        return None
+    if rank == 2 and array.shape[1] == 0:
+        found.fatal(field, f"{name} has shape {array.shape}: no columns; store at least one")
+        return None
+    if field in FLAG_FIELDS:
+        return _check_flags(field, name, array, found)
+    with np.errstate(over="ignore"):  # what overflows becomes inf, and is reported as such
+        numbers = array.astype(np.float32, copy=False)
+    _check_finite(field, name, array, numbers, found)
+    if field == "costs":
+        _check_costs(name, numbers, found)
+    return numbers
+
+
+def _check_flags(field: str, name: str, array: NDArray[Any], found: Findings) -> NDArray[np.bool_]:
+    wrong = np.flatnonzero((array != 0) & (array != 1))
+    if len(wrong):
+        first = int(wrong[0])
+        found.fatal(field, f"{name} is {array[first]} at row {first}; flags must be 0 or 1", first)
+    return array.astype(np.bool_)
+
+
+def _check_finite(
+    field: str, name: str, array: NDArray[Any], numbers: NDArray[np.float32], found: Findings
+) -> None:
+    wrong = np.argwhere(~np.isfinite(numbers))
+    if len(wrong) == 0:
+        return
+    first = tuple(int(i) for i in wrong[0])
+    place = f"row {first[0]}" if len(first) == 1 else f"row {first[0]}, column {first[1]}"
+    what = f"{array[first]}" + (", too large for float32," if np.isfinite(array[first]) else "")
+    found.fatal(
+        field,
+        f"{name} is {what} at {place} ({len(wrong)} such value(s) in all); remove or repair the episode",
+        first[0],
+    )
+
+
+def _check_costs(name: str, costs: NDArray[np.float32], found: Findings) -> None:
+    wrong = np.flatnonzero(costs < 0)
+    if len(wrong):
+        first = int(wrong[0])
+        found.fatal(
+            "costs",
+            f"{name} is {costs[first]:g} at row {first} ({len(wrong)} negative value(s) in all); "
+            "a cost must be 0 or more: check its sign",
+            first,
+        )
+
+
+def _check_sizes(arrays: Arrays, found: Findings) -> None:
+    """All arrays must have as many rows as most of them, and both observation arrays the same columns."""
+    if not arrays:
+        return
+    rows, _ = Counter(len(array) for array in arrays.values()).most_common(1)[0]
+    if rows == 0:
+        found.fatal("observations", "there are no transitions; collect or export the data again")
+        return
+    for field, array in arrays.items():
+        if len(array) != rows:
+            found.fatal(
+                field,
+                f"{FILE_NAMES[field]} has {len(array)} rows where others have {rows}; make them equal",
+            )
+    if "observations" in arrays and "next_observations" in arrays:
+        now, then = arrays["observations"].shape[1], arrays["next_observations"].shape[1]
+        if now != then:
+            found.fatal(
+                "next_observations",
+                f"next_observations has {then} columns but observations has {now}; make them equal",
+            )
+
+
+def _check_continuity(arrays: Arrays, found: Findings) -> None:
+    """Inside an episode, the next observation of a row must be the observation of the following row."""
+    needed = ("observations", "next_observations", *FLAG_FIELDS)
+    if found.fatal_in(*needed) or any(field not in arrays for field in needed):
+        return
+    now, then = arrays["observations"], arrays["next_observations"]
+    scale = np.maximum(np.abs(now).max(axis=0), np.abs(then).max(axis=0))
+    inside = ~(arrays["terminated"] | arrays["truncated"])[:-1]
+    breaks = 0
+    first: int | None = None
+    for start in range(0, len(inside), ROWS_AT_ONCE):  # in pieces, to spare memory on large files
+        stop = min(start + ROWS_AT_ONCE, len(inside))
+        with np.errstate(over="ignore"):
+            jump = np.abs(then[start:stop] - now[start + 1 : stop + 1]) > CONTINUITY_TOLERANCE * scale
+        broken = np.flatnonzero(jump.any(axis=1) & inside[start:stop])
+        breaks += len(broken)
+        if first is None and len(broken):
+            first = start + int(broken[0])
+    if first is not None:
+        found.fatal(
+            "next_observations",
+            f"next_observations at row {first} differs from observations at row {first + 1} in the same "
+            f"episode ({breaks} such row(s) in all); keep rows in time order and mark every episode's "
+            "last row in terminals or timeouts",
+            first,
+        )
+
+
+def _check_actions(arrays: Arrays, low: float, high: float, found: Findings) -> None:
+    if "actions" not in arrays or found.fatal_in("actions"):
+        return
+    actions = arrays["actions"]
+    outside = np.flatnonzero(((actions < low) | (actions > high)).any(axis=1))
+    if len(outside):
+        first = int(outside[0])
+        worst = actions[first][np.argmax(np.abs(actions[first] - (low + high) / 2))]
+        found.warn(
+            "actions",
+            f"actions lie outside [{low:g}, {high:g}] in {len(outside)} of {len(actions)} rows, first "
+            f"{worst:g} at row {first}; they were clipped",
+            first,
+        )
+
+
+def _finished_rows(arrays: Arrays, found: Findings) -> int:
+    """How many rows to keep: those after the last end belong to an episode whose return is not known."""
+    if found.fatal_in("observations", *FLAG_FIELDS) or any(field not in arrays for field in FLAG_FIELDS):
+        return 0
+    ends = np.flatnonzero(arrays["terminated"] | arrays["truncated"])
+    rows = len(arrays["terminated"])
+    if len(ends) == 0:
+        found.fatal(
+            "truncated",
+            "no episode ends: terminals and timeouts are never set; mark every episode's last row",
+        )
+        return 0
+    keep = int(ends[-1]) + 1
+    if keep < rows:
+        found.warn(
+            "truncated",
+            f"timeouts: the last episode, from row {keep}, is unfinished; its {rows - keep} transition(s) "
+            "were dropped",
+            keep,
+        )
+    return keep

@@ -1,0 +1,58 @@
+"""The few network shapes all methods share. A network is called on a whole batch: leading axes are free."""
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+Activation = Callable[[Array], Array]
+
+
+class Linear(eqx.Module):
+    """y = x W + b, with weights drawn uniformly within 1/sqrt(fan-in) (the released LSPC code's initialisation)."""
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"]
+
+    def __init__(self, inputs: int, outputs: int, *, key: PRNGKeyArray, scale: float = 1.0):
+        weight_key, bias_key = jax.random.split(key)
+        bound = scale / inputs**0.5
+        self.weight = jax.random.uniform(weight_key, (inputs, outputs), minval=-bound, maxval=bound)
+        self.bias = jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound)
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        return x @ self.weight + self.bias
+
+
+class MLP(eqx.Module):
+    """Hidden layers with one activation and a linear end."""
+
+    layers: tuple[Linear, ...]
+    activation: Activation = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        hidden: Sequence[int],
+        *,
+        key: PRNGKeyArray,
+        activation: Activation = jax.nn.relu,
+        last_scale: float = 1.0,
+    ):
+        sizes = [inputs, *hidden, outputs]
+        keys = jax.random.split(key, len(sizes) - 1)
+        scales = [1.0] * len(hidden) + [last_scale]
+        self.layers = tuple(
+            Linear(a, b, key=k, scale=s) for a, b, k, s in zip(sizes[:-1], sizes[1:], keys, scales, strict=True)
+        )
+        self.activation = activation
+
+    def __call__(self, *inputs: Float[Array, "*batch _"]) -> Float[Array, "*batch outputs"]:
+        """Several inputs are laid side by side: `critic(observation, action)`."""
+        x = inputs[0] if len(inputs) == 1 else jnp.concatenate(inputs, axis=-1)
+        for layer in self.layers[:-1]:
+            x = self.activation(layer(x))
+        return self.layers[-1](x)

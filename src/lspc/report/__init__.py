@@ -1,0 +1,1 @@
+"""Figures and pages made from datasets and from the raw records of runs."""

@@ -1,0 +1,136 @@
+"""DSRL's 38 tasks as plain data: ids, sizes, return bounds, cost budgets and file names.
+
+The numbers are read once, on first use, from the two csv files beside this one. Normalised reward and cost,
+the units of every table in the field, are defined here and nowhere else.
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeVar
+
+from numpy.typing import NDArray
+
+from lspc.errors import UserError
+
+__all__ = ["Suite", "Task", "all_tasks", "get_task", "normalised_cost", "normalised_reward"]
+
+Suite = Literal["bullet", "safety_gymnasium", "metadrive"]
+Values = TypeVar("Values", float, NDArray[Any])
+
+# For tasks without a density row (most are MetaDrive's): the settings of the MetaDrive tasks that have one.
+DEFAULT_GRID = {"cbins": "10", "rbins": "20", "max_npb": "30", "min_npb": "2"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One benchmark task, with DSRL's own numbers."""
+
+    name: str
+    suite: Suite
+    """The simulator the task runs on."""
+    family: str
+    """DSRL's finer grouping, such as `safety_gymnasium_car`."""
+    gym_id: str
+    """The id DSRL registers, such as `OfflineBallCircle-v0`."""
+    episode_length: int
+    observation_dim: int
+    action_dim: int
+    reward_min: float
+    """Smallest episode return by DSRL's table; with `reward_max` it defines the normalised reward."""
+    reward_max: float
+    cost_max: int
+    """Largest episode cost in the task's data, as stated in DSRL's file name."""
+    thresholds: tuple[int, int, int]
+    """The three cost budgets the task is evaluated at."""
+    dataset_file: str
+    dataset_episodes: int
+    """Episodes in DSRL's file."""
+    in_paper: bool
+    """Whether the LSPC paper reports the task."""
+    cbins: int
+    """Cells of DSRL's density filter along the cost return; see `lspc.data.grid_filter`."""
+    rbins: int
+    """Cells of the density filter along the reward return."""
+    max_npb: int
+    """Most episodes the density filter keeps in a cell."""
+    min_npb: int
+    """Cells with fewer episodes than this are dropped as outliers."""
+
+
+def all_tasks() -> tuple[Task, ...]:
+    """Every task, in DSRL's order."""
+    return _table()
+
+
+def get_task(name: str) -> Task:
+    """The task called `name`: its short name or DSRL's gym id, in any case."""
+    by_key = {key.lower(): task for task in all_tasks() for key in (task.name, task.gym_id)}
+    task = by_key.get(name.lower())
+    if task is not None:
+        return task
+    close = [by_key[key].name for key in get_close_matches(name.lower(), by_key, n=6, cutoff=0.6)]
+    nearest = list(dict.fromkeys(close))[:3]
+    hint = f"did you mean {' or '.join(nearest)}?" if nearest else "`lspc tasks` lists all 38"
+    raise UserError(f"unknown task {name!r}: {hint}")
+
+
+def normalised_reward(task: Task, returns: Values) -> Values:
+    """Episode returns on DSRL's scale, (R - r_min) / (r_max - r_min): 0 and 1 are its worst and best."""
+    return (returns - task.reward_min) / (task.reward_max - task.reward_min)
+
+
+def normalised_cost(cost_returns: Values, threshold: float) -> Values:
+    """Episode costs in units of the budget: safe means at most 1.
+
+    (C + s) / (kappa + s), where s is 0, except for a budget kappa of 0: then s is 1.
+    """
+    if threshold < 0:
+        raise UserError(f"the cost budget is {threshold:g}; it must be 0 or more")
+    shift = 1.0 if threshold == 0 else 0.0
+    return (cost_returns + shift) / (threshold + shift)
+
+
+@cache
+def _table() -> tuple[Task, ...]:
+    # Rows are sorted by density, so the densest setting, the one that keeps most data, is what stays.
+    density_rows = sorted(_read("dsrl_density.csv"), key=lambda row: float(row["density"]))
+    grids = {row["gym_id"]: row for row in density_rows}
+    return tuple(_task(row, grids.get(row["gym_id"], DEFAULT_GRID)) for row in _read("dsrl_tasks.csv"))
+
+
+def _task(row: dict[str, str], grid: dict[str, str]) -> Task:
+    low, middle, high = (int(threshold) for threshold in row["cost_thresholds"].split(";"))
+    return Task(
+        name=row["task"],
+        suite=_suite(row["suite"]),
+        family=row["suite"],
+        gym_id=row["gym_id"],
+        episode_length=int(row["max_episode_steps"]),
+        observation_dim=int(row["obs_dim"]),
+        action_dim=int(row["act_dim"]),
+        reward_min=float(row["min_reward"]),
+        reward_max=float(row["max_reward"]),
+        cost_max=int(row["file_max_cost"]),
+        thresholds=(low, middle, high),
+        dataset_file=row["dataset_file"],
+        dataset_episodes=int(row["file_n_trajectories"]),
+        in_paper=row["in_lspc_tables"] == "1",
+        cbins=int(grid["cbins"]),
+        rbins=int(grid["rbins"]),
+        max_npb=int(grid["max_npb"]),
+        min_npb=int(grid["min_npb"]),
+    )
+
+
+def _suite(family: str) -> Suite:
+    if family == "bullet_safety_gym":
+        return "bullet"
+    return "metadrive" if family == "metadrive" else "safety_gymnasium"
+
+
+def _read(name: str) -> Iterator[dict[str, str]]:
+    yield from csv.DictReader((files("lspc.tasks") / name).read_text(encoding="utf-8").splitlines())

@@ -1,0 +1,42 @@
+"""The doctor: finds this machine healthy, and tells the cure where something is missing or broken."""
+
+import pytest
+
+from lspc import doctor, sims
+
+
+def by_name() -> dict[str, doctor.Check]:
+    return {check.name: check for check in doctor.checks()}
+
+
+def test_a_healthy_machine_passes() -> None:
+    found = by_name()
+    assert all(check.ok or check.optional for check in found.values())
+    assert {"python", "jax", "numpy", "h5py", "simulator: bullet", "simulator: metadrive", "machine"} <= set(
+        found
+    )
+    assert "cpu" in found["jax"].detail or "gpu" in found["jax"].detail
+    assert "BallRun runs" in found["simulator: bullet"].detail
+    assert all("\n" not in check.detail + check.fix for check in found.values())
+    assert all(check.fix for check in found.values() if not check.ok)
+
+
+def test_a_missing_simulator_is_a_failure_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sims.PACKAGES, "bullet", ("no_such_package",))
+    bullet = by_name()["simulator: bullet"]
+    assert not bullet.ok
+    assert not bullet.optional
+    assert bullet.fix == "pip install bullet-safety-gym==1.4.0 pybullet==3.2.7"
+
+
+def test_missing_packages_are_told_with_the_version_to_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing_is_installed(name: str) -> str:
+        raise doctor.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", nothing_is_installed)
+    found = by_name()
+    assert not found["h5py"].ok
+    assert found["h5py"].fix == "pip install 'h5py>=3.11'"
+    assert found["tensorboard"].optional
+    assert not found["tensorboard"].ok
+    assert not found["simulator: bullet"].ok
