@@ -12,9 +12,7 @@ def by_name() -> dict[str, doctor.Check]:
 def test_a_healthy_machine_passes() -> None:
     found = by_name()
     assert all(check.ok or check.optional for check in found.values())
-    assert {"python", "jax", "numpy", "h5py", "simulator: bullet", "simulator: metadrive", "machine"} <= set(
-        found
-    )
+    assert {"python", "jax", "numpy", "h5py", "simulator: bullet", "simulator: metadrive", "machine"} <= set(found)
     assert "cpu" in found["jax"].detail or "gpu" in found["jax"].detail
     assert "BallRun runs" in found["simulator: bullet"].detail
     assert all("\n" not in check.detail + check.fix for check in found.values())

@@ -1,0 +1,40 @@
+"""lspc: safe policies from logged, cost-labelled data.
+
+import lspc
+
+dataset = lspc.load_dataset("logs.hdf5")
+run = lspc.train(dataset, "runs/first", preset="cpu")
+policy = lspc.load_policy(run)
+action = policy.act(observation)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from lspc.version import __version__
+
+if TYPE_CHECKING:
+    from lspc.api import evaluate, load_dataset, load_policy, save_dataset, train
+    from lspc.errors import UserError
+    from lspc.tasks import all_tasks, get_task
+
+__all__ = [
+    "UserError",
+    "__version__",
+    "all_tasks",
+    "evaluate",
+    "get_task",
+    "load_dataset",
+    "load_policy",
+    "save_dataset",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `import lspc` and the command line's help stay instant."""
+    if name not in __all__:
+        raise AttributeError(f"module 'lspc' has no attribute {name!r}")
+    import importlib
+
+    homes = {"UserError": "lspc.errors", "all_tasks": "lspc.tasks", "get_task": "lspc.tasks"}
+    return getattr(importlib.import_module(homes.get(name, "lspc.api")), name)

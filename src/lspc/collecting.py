@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from lspc import data, files, sims
 from lspc.data.grid import grid_filter
 from lspc.errors import UserError
 from lspc.tasks import Task, get_task
+from lspc.version import __version__
 
 LIMITS: tuple[float | None, ...] = (None, 0.8, 0.5, 0.25, 0.125, 0.06, 0.03, 0.0)
 """Cost limits of the population as shares of the task's maximum cost; None is unconstrained."""
@@ -181,6 +182,7 @@ def collect(
     steps: int = 150_000,
     episodes: int | None = None,
     seed: int = 0,
+    compact: bool = False,
     workers: int | None = None,
     on_progress: Progress | None = None,
 ) -> data.Dataset:
@@ -194,8 +196,10 @@ def collect(
     _run_population(specs, parts, workers or len(os.sched_getaffinity(0)), on_progress or (lambda *_: None))
     everything = _join([_part(parts, spec) for spec in specs])
     dataset = choose_episodes(everything, task, episodes or task.dataset_episodes, seed)
-    settings = {"task": task.name, "agents": agents, "steps": steps, "episodes": episodes or 0, "seed": seed}
-    data.save(dataset, out, metadata={"collected_by": "lspc collect", **settings})
+    if compact:
+        dataset = rounded(dataset)
+    settings = {"agents": agents, "steps": steps, "episodes": episodes or task.dataset_episodes, "seed": seed}
+    data.save(dataset, out, metadata={"task": task.name, "collected_by": f"lspc {__version__}", **settings})
     shutil.rmtree(parts)
     return dataset
 
@@ -219,6 +223,19 @@ def choose_episodes(everything: data.Dataset, task: Task, episodes: int, seed: i
     return everything.select(chosen(fullest))
 
 
+def rounded(dataset: data.Dataset, bits: int = 11) -> data.Dataset:
+    """Every number to `bits` bits after the leading one (about 3.6 digits): the file shrinks to half its size."""
+    drop = np.uint32(23 - bits)
+
+    def shorten(array: np.ndarray) -> np.ndarray:
+        if array.dtype == np.bool_:
+            return array
+        halfway = np.uint32(1) << (drop - np.uint32(1))
+        return ((array.view(np.uint32) + halfway) >> drop << drop).view(np.float32)
+
+    return replace(dataset, **{name: shorten(getattr(dataset, name)) for name in data.FIELDS})
+
+
 def _part(folder: Path, spec: AgentSpec) -> Path:
     """Named after everything that decides its content, so that leftovers of another call are never taken."""
     limit = "none" if spec.cost_limit is None else f"{spec.cost_limit:g}"
@@ -227,8 +244,8 @@ def _part(folder: Path, spec: AgentSpec) -> Path:
 
 def _join(paths: list[Path]) -> data.Dataset:
     datasets = [data.load(path) for path in paths]
-    fields = ("observations", "actions", "rewards", "costs", "next_observations", "terminated", "truncated")
-    return data.Dataset(*(np.concatenate([getattr(d, f) for d in datasets]) for f in fields))
+    columns = {name: np.concatenate([getattr(d, name) for d in datasets]) for name in data.FIELDS}
+    return replace(datasets[0], source="collected", warnings=(), **columns)
 
 
 def _run_population(specs: list[AgentSpec], parts: Path, workers: int, on_progress: Progress) -> None:

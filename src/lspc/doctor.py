@@ -56,9 +56,7 @@ def _guarded(name: str, look: Callable[[], str], fix: str) -> Check:
 
 def _python() -> Check:
     ok = sys.version_info >= (3, 11)
-    return Check(
-        "python", ok, sys.version.split()[0], "" if ok else "install Python 3.11 and make a new .venv"
-    )
+    return Check("python", ok, sys.version.split()[0], "" if ok else "install Python 3.11 and make a new .venv")
 
 
 def _jax() -> str:
@@ -109,6 +107,4 @@ def _machine() -> Check:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     ok = memory >= MIN_MEMORY_GB
     detail = f"{usable_cores()} usable cores, {memory:.1f} GB of memory"
-    return Check(
-        "machine", ok, detail, "" if ok else f"use a machine with {MIN_MEMORY_GB:g} GB", optional=True
-    )
+    return Check("machine", ok, detail, "" if ok else f"use a machine with {MIN_MEMORY_GB:g} GB", optional=True)

@@ -1,10 +1,12 @@
 """The few network shapes all methods share. A network is called on a whole batch: leading axes are free."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Activation = Callable[[Array], Array]
@@ -56,3 +58,22 @@ class MLP(eqx.Module):
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         return self.layers[-1](x)
+
+
+Net = TypeVar("Net")
+
+
+class Learner(eqx.Module, Generic[Net]):
+    """A network (or several) together with Adam's memory of it."""
+
+    net: Net
+    adam: Any
+
+    @staticmethod
+    def of(net: Net) -> "Learner[Net]":
+        return Learner(net, optax.scale_by_adam().init(net))  # pyright: ignore[reportArgumentType]
+
+    def step(self, gradient: Net, learning_rate: float) -> "Learner[Net]":
+        direction, adam = optax.scale_by_adam().update(gradient, self.adam)  # pyright: ignore[reportArgumentType]
+        net = jax.tree.map(lambda weight, slope: weight - learning_rate * slope, self.net, direction)
+        return Learner(net, adam)

@@ -53,9 +53,7 @@ def test_an_episode_has_the_promised_shapes_and_end(name: str) -> None:
                 steps.append(simulator.step(np.zeros(task.action_dim, np.float32)))
             assert {step.cost for step in steps} <= {0.0, 1.0}
             assert all(step.observation.shape == observation.shape for step in steps)
-            assert all(
-                step.observation.dtype == np.float32 and isinstance(step.reward, float) for step in steps
-            )
+            assert all(step.observation.dtype == np.float32 and isinstance(step.reward, float) for step in steps)
             assert steps[-1].terminated or len(steps) == task.episode_length
     finally:
         simulator.close()
@@ -86,6 +84,20 @@ def test_a_seed_repeats_the_episode_whatever_else_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
+def test_leaving_out_the_looks_changes_no_bit(name: str) -> None:
+    task = get_task(name)
+    actions = np.concatenate([actions_for(task, 30), np.ones((60, task.action_dim), np.float32)])
+    seen, unseen = make(task), make(task, pictures=False)
+    try:
+        assert rollout(seen, 2, actions) == rollout(unseen, 2, actions)
+        with pytest.raises(UserError, match="without pictures"):
+            unseen.render()
+    finally:
+        seen.close()
+        unseen.close()
+
+
+@pytest.mark.parametrize("name", TASKS)
 def test_the_global_generators_are_left_alone(name: str) -> None:
     task = get_task(name)
     before = global_generators()
@@ -106,9 +118,7 @@ def test_resets_without_a_seed_continue_the_stream_of_the_last_seed() -> None:
     try:
         starts = []
         for simulator in (first, second):
-            starts.append(
-                [simulator.reset(seed=3).tobytes(), *(simulator.reset().tobytes() for _ in range(3))]
-            )
+            starts.append([simulator.reset(seed=3).tobytes(), *(simulator.reset().tobytes() for _ in range(3))])
             np.random.default_rng().random()
         assert starts[0] == starts[1]
         assert len(set(starts[0])) == 4

@@ -1,25 +1,26 @@
 """What every method shares: the batch it learns from, the facts about the data it may use, the policy it leaves.
 
-A method is a module with `Config`, `init(key, spec, config) -> state`, `update(state, batch, key) -> (state,
-metrics)` and `policy(state) -> Policy`; all pure. The registry beside this file lists them.
+A method is a module of pure functions, written down here as the protocol `Method`; the registry is `lspc.algos`.
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.data import Dataset
+from lspc.tasks import Task
 
 Metrics = dict[str, Array]
+"""Scalars by name, namespaced by the part they speak of: `cost/value_mean`."""
 
 
 class Batch(NamedTuple):
-    """Transitions, as the data have them: observations and rewards raw, flags as 0.0 or 1.0."""
+    """Transitions as the data have them: observations and rewards raw, flags as 0.0 or 1.0."""
 
     observations: Float[Array, "batch observation"]
     actions: Float[Array, "batch action"]
@@ -40,7 +41,10 @@ class Spec:
     observation_std: tuple[float, ...]
     return_min: float
     return_max: float
-    episode_length: float
+    largest_reward: float
+    """Largest absolute reward of a step."""
+    largest_cost: float
+    """Largest cost of a step."""
 
     @staticmethod
     def of(dataset: Dataset) -> "Spec":
@@ -50,9 +54,10 @@ class Spec:
             action_dim=dataset.action_dim,
             observation_mean=tuple(statistics.observation_mean.tolist()),
             observation_std=tuple(statistics.observation_std.tolist()),
-            return_min=float(statistics.return_min),
-            return_max=float(statistics.return_max),
-            episode_length=float(np.mean(dataset.lengths)),
+            return_min=statistics.return_min,
+            return_max=statistics.return_max,
+            largest_reward=float(abs(dataset.rewards).max()),
+            largest_cost=float(dataset.costs.max()),
         )
 
 
@@ -73,7 +78,7 @@ class Normaliser(eqx.Module):
 
 
 class Policy(eqx.Module):
-    """A trained policy: a pure function of observations and of standard normal noise; no noise is deterministic."""
+    """A trained policy: a pure function of observations and standard normal noise; zero noise is deterministic."""
 
     variants: ClassVar[tuple[str, ...]]
     """The policies inside, the one to deploy first."""
@@ -84,5 +89,35 @@ class Policy(eqx.Module):
 
     @abstractmethod
     def __call__(
-        self, observations: Float[Array, "*batch observation"], noise: Float[Array, "*batch noise"], variant: str
+        self,
+        observations: Float[Array, "*batch observation"],
+        noise: Float[Array, "*batch noise"],
+        variant: str,
     ) -> Float[Array, "*batch action"]: ...
+
+
+class Method(Protocol):
+    """What a method's module holds."""
+
+    Config: type[Any]
+    """A frozen dataclass of plain values with at least `steps` and `batch_size`; a docstring under each field."""
+    PRESETS: Mapping[str, Mapping[str, Any]]
+    """Named settings over the defaults; every method has `default` (nothing) and `cpu` (minutes on two cores)."""
+
+    def task_settings(self, task: Task, preset: str) -> dict[str, Any]:
+        """What a task changes in a preset."""
+        ...
+
+    def prepare(self, dataset: Dataset, config: Any) -> Dataset:
+        """The part of the data the method learns from."""
+        ...
+
+    def init(self, key: PRNGKeyArray, spec: Spec, config: Any) -> Any: ...
+
+    def update(self, state: Any, batch: Batch, key: PRNGKeyArray) -> tuple[Any, Metrics]: ...
+
+    def policy(self, state: Any) -> Policy: ...
+
+    def metric_bounds(self, spec: Spec, config: Any) -> dict[str, float]:
+        """Metrics whose absolute value above the bound means that training has diverged."""
+        ...

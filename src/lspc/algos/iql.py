@@ -10,20 +10,19 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.nets import MLP
+from lspc.nets import MLP, Learner
+
+Twins = tuple[MLP, MLP]
 
 
 class Critic(eqx.Module):
-    """Twin Q networks, their slow copies, a state value, and the two optimisers' states."""
+    """Twin Q networks, their slow copies, and a state value."""
 
-    q: tuple[MLP, MLP]
-    target_q: tuple[MLP, MLP]
-    value: MLP
-    q_optimiser: optax.OptState
-    value_optimiser: optax.OptState
+    q: Learner[Twins]
+    target_q: Twins
+    value: Learner[MLP]
 
 
 class CriticConfig(NamedTuple):
@@ -31,6 +30,7 @@ class CriticConfig(NamedTuple):
     expectile: float
     discount: float
     target_rate: float
+    learning_rate: float
     clamp_value_in_loss: bool = False
     """The released code's habit of clamping V_c inside its own loss, which leaves states below zero stuck."""
 
@@ -44,19 +44,17 @@ class CriticReport(NamedTuple):
     metrics: dict[str, Array]
 
 
-def init(key: PRNGKeyArray, observation_dim: int, action_dim: int, hidden: tuple[int, ...],
-         optimiser: optax.GradientTransformation) -> Critic:  # fmt: skip
+def init(key: PRNGKeyArray, observation_dim: int, action_dim: int, hidden: tuple[int, ...]) -> Critic:
     first, second, third = jax.random.split(key, 3)
     q = (
         MLP(observation_dim + action_dim, 1, hidden, key=first),
         MLP(observation_dim + action_dim, 1, hidden, key=second),
     )
-    value = MLP(observation_dim, 1, hidden, key=third)
-    copy = jax.tree.map(lambda x: x.copy() if eqx.is_array(x) else x, q)
-    return Critic(q, copy, value, optimiser.init(q), optimiser.init(value))
+    slow = jax.tree.map(jnp.copy, q)
+    return Critic(Learner.of(q), slow, Learner.of(MLP(observation_dim, 1, hidden, key=third)))
 
 
-def twin(q: tuple[MLP, MLP], observations: Array, actions: Array, *, is_cost: bool) -> Float[Array, " batch"]:
+def twin(q: Twins, observations: Array, actions: Array, *, is_cost: bool) -> Float[Array, " batch"]:
     """The pessimist's choice of the two: the smaller reward, the larger cost."""
     first, second = (net(observations, actions)[..., 0] for net in q)
     return jnp.maximum(first, second) if is_cost else jnp.minimum(first, second)
@@ -83,7 +81,7 @@ def q_target(value: MLP, signal: Array, next_observations: Array, ends: Array, c
     return signal + config.discount * (1.0 - ends) * following
 
 
-def q_loss(q: tuple[MLP, MLP], observations: Array, actions: Array, target: Array) -> Array:
+def q_loss(q: Twins, observations: Array, actions: Array, target: Array) -> Array:
     return sum((jnp.mean((net(observations, actions)[..., 0] - target) ** 2) for net in q), start=jnp.zeros(()))
 
 
@@ -95,31 +93,26 @@ def update(
     next_observations: Array,
     ends: Array,
     config: CriticConfig,
-    optimiser: optax.GradientTransformation,
 ) -> tuple[Critic, CriticReport]:
     """One step of V, then of the twin Qs, then of their slow copies."""
     q = twin(critic.target_q, observations, actions, is_cost=config.is_cost)
-    (v_loss, value), gradient = eqx.filter_value_and_grad(value_loss, has_aux=True)(
-        critic.value, observations, q, config
+    (v_loss, predicted), slope = eqx.filter_value_and_grad(value_loss, has_aux=True)(
+        critic.value.net, observations, q, config
     )
-    step, value_optimiser = optimiser.update(gradient, critic.value_optimiser)
-    value_net = eqx.apply_updates(critic.value, step)
+    value = critic.value.step(slope, config.learning_rate)
 
-    target = q_target(value_net, signal, next_observations, ends, config)
-    td_loss, gradient = eqx.filter_value_and_grad(q_loss)(critic.q, observations, actions, target)
-    step, q_optimiser = optimiser.update(gradient, critic.q_optimiser)
-    q_nets = eqx.apply_updates(critic.q, step)
-    target_q = jax.tree.map(lambda slow, fast: slow + config.target_rate * (fast - slow), critic.target_q, q_nets)
+    target = q_target(value.net, signal, next_observations, ends, config)
+    td_loss, slope = eqx.filter_value_and_grad(q_loss)(critic.q.net, observations, actions, target)
+    fast = critic.q.step(slope, config.learning_rate)
+    slow = jax.tree.map(lambda old, new: old + config.target_rate * (new - old), critic.target_q, fast.net)
 
     if config.is_cost:
-        value = jnp.maximum(value, 0.0)
+        predicted = jnp.maximum(predicted, 0.0)
     metrics = {
         "value_loss": v_loss,
         "q_loss": td_loss,
-        "value_mean": jnp.mean(value),
-        "value_max": jnp.max(value),
+        "value_mean": jnp.mean(predicted),
+        "value_max": jnp.max(jnp.abs(predicted)),
         "q_mean": jnp.mean(q),
     }
-    return Critic(q_nets, target_q, value_net, q_optimiser, value_optimiser), CriticReport(
-        q - value, value, q, metrics
-    )
+    return Critic(fast, slow, value), CriticReport(q - predicted, predicted, q, metrics)

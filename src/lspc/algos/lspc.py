@@ -6,204 +6,355 @@ latent safety encoder, searches the box (-restriction, restriction) for reward t
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos import iql
 from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
-from lspc.nets import MLP
+from lspc.algos.weights import advantage_weight, effective_share, sharpest_weight
+from lspc.data import Dataset
+from lspc.nets import MLP, Learner
+from lspc.tasks import Task
+
+PROBE = 64
+"""Transitions of a batch on which the diagnostic costs are predicted: enough for a mean over a chunk, nearly free."""
 
 
 @dataclass(frozen=True)
 class Config:
-    steps: int = 1_000_000
+    steps: int = 100_000
+    """Gradient updates. The paper trains for 1,000,000."""
     batch_size: int = 1024
+    """Transitions per update."""
     hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of every network."""
     latent_dim: int = 32
-    discount: float = 0.99
-    target_rate: float = 0.005
+    """Size of the latent safety space."""
     learning_rate: float = 3e-4
+    """Adam's step size, for all parts."""
+    discount: float = 0.99
+    """Weight of the next step's value, for reward and cost alike."""
+    target_rate: float = 0.005
+    """Share of the fast Q networks mixed into their slow copies at every update."""
     expectile: float = 0.7
-    cost_expectile: float = 0.7
+    """xi of the asymmetric loss: 0.5 values the data's average action; higher, its better (or safer) ones."""
     cost_temperature: float = 2.0
+    """lambda, sharpness of the cost weights; used when cost_share is none."""
     reward_temperature: float = 2.0
+    """zeta, sharpness of the reward weights; used when reward_share is none."""
     max_weight: float = 200.0
+    """Largest weight of one transition in a regression with a fixed temperature."""
+    cost_share: float | None = 0.2
+    """Choose lambda per batch so that this share of it counts in the CVAE's regression; none: cost_temperature."""
+    reward_share: float | None = 0.4
+    """Choose zeta per batch so that this share of it counts as rewarding; none: reward_temperature."""
+    reference: Literal["safe", "data"] = "safe"
+    """Whose rewarding actions LSPC-O imitates: the safe policy's (reward times cost weight) or all the data's."""
     kl_weight: float = 0.5
+    """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"
+    """Divergence averaged or summed over the latent's dimensions."""
+    restriction: float = 1.0
+    """eps of LSPC-O: its latents stay inside (-restriction, restriction)."""
     safe_restriction: float = 0.25
-    restriction: float = 0.6
-    latent_form: Literal["clamp", "tanh", "truncated"] = "clamp"
+    """eps of LSPC-S."""
+    latent_form: Literal["clamp", "tanh", "truncated"] = "truncated"
+    """How LSPC-S draws a latent inside its restriction: a clamped, squashed or truncated normal."""
     timeouts_end_episode: bool = False
+    """Treat a time-out like a terminal state instead of looking past it."""
     clamp_value_in_loss: bool = False
+    """Clamp V_c at zero inside its own loss, as the released code does; states below zero then stay stuck."""
     cost_mask: float | None = None
+    """Give no weight to transitions unless both V_c and Q_c are below this (the paper's 0.02 on MetaDrive)."""
     renormalise_mask: bool = False
-    normalise_observations: bool = False
-    scale_rewards: bool = False
-    # experiments
-    joint: float = 0.0
-    cost_ess: float = 0.0
-    reward_ess: float = 0.0
-    cap: float = 1e9
-    tolerance: float = 0.0
+    """Divide the masked regression by the transitions that are left instead of the whole batch."""
+    normalise_observations: bool = True
+    """Give the networks observations of zero mean and unit spread."""
+    scale_rewards: bool = True
+    """Divide rewards by a hundredth of the spread of the data's returns: values of one size on every task."""
+
+
+AS_PRINTED: dict[str, Any] = {
+    "steps": 1_000_000,
+    "cost_share": None,
+    "reward_share": None,
+    "reference": "data",
+    "restriction": 0.25,
+    "latent_form": "clamp",
+    "normalise_observations": False,
+    "scale_rewards": False,
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "cpu": {"steps": 10_000, "batch_size": 256, "learning_rate": 1e-3, "target_rate": 0.02},
+    "paper": AS_PRINTED,
+    "official": {
+        **AS_PRINTED,
+        "safe_restriction": 0.6,
+        "restriction": 0.6,
+        "timeouts_end_episode": True,
+        "clamp_value_in_loss": True,
+    },
+}
+
+
+def task_settings(task: Task, preset: str) -> dict[str, Any]:
+    """The paper's two exceptions: a wider search on Bullet (but AntRun), the cost mask on MetaDrive."""
+    settings: dict[str, Any] = {}
+    if preset == "paper" and task.suite == "bullet" and task.name != "AntRun":
+        settings["restriction"] = 0.6
+    if preset in ("paper", "official") and task.suite == "metadrive":
+        settings["cost_mask"] = 0.02
+    return settings
 
 
 class Cvae(eqx.Module):
     encoder: MLP
+    """alpha: (state, action) -> mean and log-spread of the latent."""
     decoder: MLP
+    """beta: (state, latent) -> action."""
 
 
 class State(eqx.Module):
     reward: iql.Critic
     cost: iql.Critic
-    cvae: Cvae
-    encoder: MLP
-    cvae_optimiser: optax.OptState
-    encoder_optimiser: optax.OptState
+    cvae: Learner[Cvae]
+    encoder: Learner[MLP]
+    """delta, the latent safety encoder: state -> mean and log-spread of a rewarding latent."""
     normaliser: Normaliser
+    reward_scale: Float[Array, ""]
     config: Config = eqx.field(static=True)
-    reward_scale: float = eqx.field(static=True)
 
 
-def _optimiser(config: Config) -> optax.GradientTransformation:
-    return optax.adam(config.learning_rate)
+def prepare(dataset: Dataset, config: Config) -> Dataset:
+    return dataset
 
 
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     keys = jax.random.split(key, 5)
-    o, a, z, optimiser = spec.observation_dim, spec.action_dim, config.latent_dim, _optimiser(config)
+    o, a, z = spec.observation_dim, spec.action_dim, config.latent_dim
     cvae = Cvae(
-        encoder=MLP(o + a, 2 * z, config.hidden, key=keys[0]), decoder=MLP(o + z, a, config.hidden, key=keys[1])
+        encoder=MLP(o + a, 2 * z, config.hidden, key=keys[0]),
+        decoder=MLP(o + z, a, config.hidden, key=keys[1]),
     )
-    encoder = MLP(o, 2 * z, config.hidden, key=keys[2])
-    spread = max(spec.return_max - spec.return_min, 1e-6)
     return State(
-        reward=iql.init(keys[3], o, a, config.hidden, optimiser),
-        cost=iql.init(keys[4], o, a, config.hidden, optimiser),
-        cvae=cvae,
-        encoder=encoder,
-        cvae_optimiser=optimiser.init(cvae),
-        encoder_optimiser=optimiser.init(encoder),
+        reward=iql.init(keys[3], o, a, config.hidden),
+        cost=iql.init(keys[4], o, a, config.hidden),
+        cvae=Learner.of(cvae),
+        encoder=Learner.of(MLP(o, 2 * z, config.hidden, key=keys[2])),
         normaliser=Normaliser.of(spec, active=config.normalise_observations),
+        reward_scale=jnp.asarray(_reward_scale(spec, config)),
         config=config,
-        reward_scale=100.0 / spread if config.scale_rewards else 1.0,
     )
+
+
+def _reward_scale(spec: Spec, config: Config) -> float:
+    return 100.0 / max(spec.return_max - spec.return_min, 1e-6) if config.scale_rewards else 1.0
 
 
 def decode(decoder: MLP, observations: Array, latents: Array) -> Array:
     return jnp.tanh(decoder(observations, latents))
 
 
-def split_gaussian(parameters: Array, low: float, high: float) -> tuple[Array, Array]:
+def _gaussian(parameters: Array, smallest: float, largest: float) -> tuple[Array, Array]:
     mean, log_std = jnp.split(parameters, 2, axis=-1)
-    return mean, jnp.clip(log_std, low, high)
+    return mean, jnp.clip(log_std, smallest, largest)
 
 
-def restrict(noise: Array, restriction: float, form: str) -> Array:
+def safe_latents(noise: Array, restriction: float, form: str) -> Array:
+    """LSPC-S: standard normal noise brought inside [-restriction, restriction]; zero noise stays zero."""
     if form == "clamp":
         return jnp.clip(noise, -restriction, restriction)
     if form == "tanh":
         return restriction * jnp.tanh(noise)
-    uniform = jax.scipy.special.ndtr(noise)
-    edge = jax.scipy.special.ndtr(jnp.asarray(restriction))
-    return jax.scipy.special.ndtri((1 - edge) + uniform * (2 * edge - 1))
+    inside = jax.scipy.special.erf(restriction / jnp.sqrt(2.0))
+    uniform = jax.scipy.special.erf(noise / jnp.sqrt(2.0))
+    return jnp.sqrt(2.0) * jax.scipy.special.erfinv(inside * uniform)
 
 
-def search_latents(encoder: MLP, observations: Array, noise: Array, restriction: float) -> Array:
-    mean, log_std = split_gaussian(encoder(observations), -10.0, 2.0)
+def rewarding_latents(encoder: MLP, observations: Array, noise: Array, restriction: float) -> Array:
+    """LSPC-O: the latent safety encoder's choice, squashed into (-restriction, restriction)."""
+    mean, log_std = _gaussian(encoder(observations), -10.0, 2.0)
     return restriction * jnp.tanh(mean + jnp.exp(log_std) * noise)
 
 
-def gaussian_kl(mean: Array, log_std: Array, form: str) -> Array:
+def divergence(mean: Array, log_std: Array, form: str) -> Array:
+    """KL from the standard normal, averaged or summed over the latent's dimensions."""
     terms = 0.5 * (mean**2 + jnp.exp(2 * log_std) - 1.0 - 2 * log_std)
     return jnp.mean(terms, axis=-1) if form == "mean" else jnp.sum(terms, axis=-1)
 
 
-def advantage_weight(advantage: Array, temperature: float, max_weight: float) -> Array:
-    return jnp.minimum(jnp.exp(jnp.minimum(temperature * advantage, 80.0)), max_weight)
-
-
-def ess(w):
-    return jnp.sum(w) ** 2 / (jnp.sum(w**2) + 1e-12) / w.shape[0]
-
-
-def ess_weight(advantage, target):
-    """Weights exp(t A)/max with t bisected so that the effective sample size is `target`."""
-    a = advantage - jnp.max(advantage)
-
-    def body(_, lohi):
-        lo, hi = lohi
-        mid = 0.5 * (lo + hi)
-        e = ess(jnp.exp(jnp.exp(mid) * a))
-        return jnp.where(e > target, mid, lo), jnp.where(e > target, hi, mid)
-
-    lo, hi = jax.lax.fori_loop(0, 20, body, (jnp.asarray(-8.0), jnp.asarray(8.0)))
-    w = jnp.exp(jnp.exp(lo) * a)
-    return w / jnp.mean(w), jnp.exp(lo)
-
-
-def cvae_loss(cvae: Cvae, observations: Array, actions: Array, weights: Array, noise: Array, config: Config):
-    mean, log_std = split_gaussian(cvae.encoder(observations, actions), -4.0, 15.0)
-    latents = mean + jnp.exp(log_std) * noise
-    reconstruction = jnp.sum((decode(cvae.decoder, observations, latents) - actions) ** 2, axis=-1)
-    divergence = gaussian_kl(mean, log_std, config.kl_form)
-    return jnp.mean(weights * (reconstruction + config.kl_weight * divergence)), (reconstruction.mean(), divergence.mean())
-
-
-def encoder_loss(encoder: MLP, decoder: MLP, observations: Array, actions: Array, weights: Array, noise: Array, config: Config):
-    latents = search_latents(encoder, observations, noise, config.restriction)
-    decoded = decode(jax.lax.stop_gradient(decoder), observations, latents)
+def cvae_loss(
+    cvae: Cvae, observations: Array, actions: Array, weights: Array, noise: Array, config: Config
+) -> tuple[Array, Metrics]:
+    """The cost-advantage-weighted evidence bound (the paper's L_{p,q})."""
+    mean, log_std = _gaussian(cvae.encoder(observations, actions), -4.0, 15.0)
+    decoded = decode(cvae.decoder, observations, mean + jnp.exp(log_std) * noise)
     error = jnp.sum((decoded - actions) ** 2, axis=-1)
-    return jnp.mean(weights * error), (error.mean(), jnp.mean(jnp.abs(latents) > 0.95 * config.restriction), decoded)
+    kl = divergence(mean, log_std, config.kl_form)
+    loss = jnp.mean(weights * (error + config.kl_weight * kl))
+    return loss, {"loss": loss, "reconstruction": jnp.mean(error), "kl": jnp.mean(kl)}
+
+
+def encoder_loss(
+    encoder: MLP,
+    decoder: MLP,
+    observations: Array,
+    actions: Array,
+    weights: Array,
+    noise: Array,
+    config: Config,
+) -> tuple[Array, Metrics]:
+    """Reward-advantage-weighted regression in latent space (the paper's L_mu); only the encoder learns from it."""
+    latents = rewarding_latents(encoder, observations, noise, config.restriction)
+    error = jnp.sum((decode(decoder, observations, latents) - actions) ** 2, axis=-1)
+    loss = jnp.mean(weights * error)
+    at_edge = jnp.mean(jnp.abs(latents) > 0.95 * config.restriction)
+    distance = jnp.mean(jnp.sqrt(error))
+    return loss, {"loss": loss, "distance_to_data": distance, "latents_at_edge": at_edge}
+
+
+def cost_weights(report: iql.CriticReport, config: Config) -> tuple[Array, Metrics]:
+    """w_c: large where the data's action costs less than the state leads one to expect."""
+    if config.cost_share is None:
+        temperature = jnp.asarray(config.cost_temperature)
+        weights = advantage_weight(-report.advantage, config.cost_temperature, config.max_weight)
+        clipped = jnp.mean(weights >= config.max_weight)
+    else:
+        weights, temperature = sharpest_weight(-report.advantage, config.cost_share)
+        clipped = jnp.zeros(())
+    if config.cost_mask is not None:
+        allowed = (report.value < config.cost_mask) & (report.q < config.cost_mask)
+        weights = jnp.where(allowed, weights, 0.0)
+        if config.renormalise_mask:
+            weights = weights / jnp.maximum(jnp.mean(allowed), 1.0 / weights.size)
+    return weights, {
+        "temperature": temperature,
+        "clipped": clipped,
+        "effective_share": effective_share(weights),
+    }
+
+
+def reward_weights(report: iql.CriticReport, safe: Array, config: Config) -> tuple[Array, Metrics]:
+    """exp(zeta A_r), times w_c when LSPC-O refers to the safe policy's actions."""
+    if config.reward_share is None:
+        temperature = jnp.asarray(config.reward_temperature)
+        weights = advantage_weight(report.advantage, config.reward_temperature, config.max_weight)
+        clipped = jnp.mean(weights >= config.max_weight)
+    else:
+        weights, temperature = sharpest_weight(report.advantage, config.reward_share)
+        clipped = jnp.zeros(())
+    if config.reference == "safe":
+        weights = weights * safe
+    return weights, {
+        "temperature": temperature,
+        "clipped": clipped,
+        "effective_share": effective_share(weights),
+    }
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
-    config, optimiser = state.config, _optimiser(state.config)
-    observations, next_observations = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
+    """One step of every part, in the paper's order: V_r, Q_r, V_c, Q_c, CVAE, latent safety encoder."""
+    config = state.config
+    observations, following = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
     ends = jnp.maximum(batch.terminated, batch.truncated) if config.timeouts_end_episode else batch.terminated
 
-    reward_config = iql.CriticConfig(False, config.expectile, config.discount, config.target_rate)
-    cost_config = iql.CriticConfig(True, config.cost_expectile, config.discount, config.target_rate, config.clamp_value_in_loss)
-    reward, r = iql.update(state.reward, observations, batch.actions, batch.rewards * state.reward_scale, next_observations, ends, reward_config, optimiser)
-    cost, c = iql.update(state.cost, observations, batch.actions, batch.costs, next_observations, ends, cost_config, optimiser)
+    def learn(critic: iql.Critic, signal: Array, *, is_cost: bool) -> tuple[iql.Critic, iql.CriticReport]:
+        settings = iql.CriticConfig(
+            is_cost,
+            config.expectile,
+            config.discount,
+            config.target_rate,
+            config.learning_rate,
+            clamp_value_in_loss=is_cost and config.clamp_value_in_loss,
+        )
+        return iql.update(critic, observations, batch.actions, signal, following, ends, settings)
 
-    ca = jnp.minimum(-c.advantage, config.cap)
-    if config.tolerance > 0:
-        ca = -jnp.maximum(c.q - jnp.maximum(c.value, config.tolerance), 0.0)
-    if config.cost_ess > 0:
-        cost_weights, ct = ess_weight(ca, config.cost_ess)
-    else:
-        cost_weights, ct = advantage_weight(ca, config.cost_temperature, config.max_weight), config.cost_temperature
-    if config.cost_mask is not None:
-        cost_weights = jnp.where((c.value < config.cost_mask) & (c.q < config.cost_mask), cost_weights, 0.0)
-    if config.reward_ess > 0:
-        mixed = r.advantage
-        if config.joint > 0:
-            mixed = r.advantage / (r.advantage.std() + 1e-6)  # placeholder
-        reward_weights, rt = ess_weight(r.advantage, config.reward_ess)
-    else:
-        reward_weights, rt = advantage_weight(r.advantage, config.reward_temperature, config.max_weight), config.reward_temperature
-    if config.joint > 0:
-        reward_weights = reward_weights * cost_weights ** config.joint
+    reward, reward_report = learn(state.reward, batch.rewards * state.reward_scale, is_cost=False)
+    cost, cost_report = learn(state.cost, batch.costs, is_cost=True)
+    safe, safe_metrics = cost_weights(cost_report, config)
+    rewarding, rewarding_metrics = reward_weights(reward_report, safe, config)
 
     cvae_key, encoder_key = jax.random.split(key)
-    shape = (*observations.shape[:-1], config.latent_dim)
-    (cl, (rec, kl)), gradient = eqx.filter_value_and_grad(cvae_loss, has_aux=True)(
-        state.cvae, observations, batch.actions, cost_weights, jax.random.normal(cvae_key, shape), config)
-    step, cvae_optimiser = optimiser.update(gradient, state.cvae_optimiser)
-    cvae = eqx.apply_updates(state.cvae, step)
+    shape = (observations.shape[0], config.latent_dim)
+    slope, cvae_metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
+        state.cvae.net, observations, batch.actions, safe, jax.random.normal(cvae_key, shape), config
+    )
+    cvae = state.cvae.step(slope, config.learning_rate)
 
-    (el, (err, edge, decoded)), gradient = eqx.filter_value_and_grad(encoder_loss, has_aux=True)(
-        state.encoder, cvae.decoder, observations, batch.actions, reward_weights, jax.random.normal(encoder_key, shape), config)
-    step, encoder_optimiser = optimiser.update(gradient, state.encoder_optimiser)
-    encoder = eqx.apply_updates(state.encoder, step)
+    # The decoder is an argument that is not differentiated: frozen, while gradients pass through it to the latent.
+    slope, encoder_metrics = eqx.filter_grad(encoder_loss, has_aux=True)(
+        state.encoder.net,
+        cvae.net.decoder,
+        observations,
+        batch.actions,
+        rewarding,
+        jax.random.normal(encoder_key, shape),
+        config,
+    )
+    encoder = state.encoder.step(slope, config.learning_rate)
 
-    metrics = {**{f"reward/{k}": v for k, v in r.metrics.items()}, **{f"cost/{k}": v for k, v in c.metrics.items()},
-               "cost/ess": ess(cost_weights), "reward/ess": ess(reward_weights), "cost/clipped": jnp.mean(cost_weights >= config.max_weight),
-               "reward/clipped": jnp.mean(reward_weights >= config.max_weight), "cost/temperature": jnp.asarray(ct), "reward/temperature": jnp.asarray(rt),
-               "cvae/loss": cl, "cvae/reconstruction": rec, "cvae/kl": kl, "encoder/loss": el, "encoder/error": err, "encoder/edge": edge}
-    return State(reward, cost, cvae, encoder, cvae_optimiser, encoder_optimiser, state.normaliser, config, state.reward_scale), metrics
+    state = State(reward, cost, cvae, encoder, state.normaliser, state.reward_scale, config)
+    parts = {
+        "reward": {**reward_report.metrics, **rewarding_metrics},
+        "cost": {**cost_report.metrics, **safe_metrics, **predicted_costs(state, observations[:PROBE])},
+        "cvae": cvae_metrics,
+        "encoder": encoder_metrics,
+    }
+    return state, {f"{part}/{name}": value for part, metrics in parts.items() for name, value in metrics.items()}
+
+
+def predicted_costs(state: State, observations: Array) -> Metrics:
+    """What the cost critic expects of LSPC-S's and LSPC-O's own actions: why a policy is unsafe, or timid."""
+    decoder, config = state.cvae.net.decoder, state.config
+    silence = jnp.zeros((observations.shape[0], config.latent_dim))
+    safe = decode(decoder, observations, silence)
+    rewarding = decode(
+        decoder, observations, rewarding_latents(state.encoder.net, observations, silence, config.restriction)
+    )
+    return {
+        "predicted_of_lspc_s": jnp.mean(iql.twin(state.cost.q.net, observations, safe, is_cost=True)),
+        "predicted_of_lspc_o": jnp.mean(iql.twin(state.cost.q.net, observations, rewarding, is_cost=True)),
+    }
+
+
+class LspcPolicy(Policy):
+    """LSPC-O, LSPC-S and the CVAE policy share one decoder and differ in where their latent comes from."""
+
+    variants: ClassVar[tuple[str, ...]] = ("LSPC-O", "LSPC-S", "CVAE")
+
+    decoder: MLP
+    encoder: MLP
+    normaliser: Normaliser
+    config: Config = eqx.field(static=True)
+
+    @property
+    def noise_dim(self) -> int:
+        return self.config.latent_dim
+
+    def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
+        observations, config = self.normaliser(observations), self.config
+        if variant == "LSPC-O":
+            latents = rewarding_latents(self.encoder, observations, noise, config.restriction)
+        elif variant == "LSPC-S":
+            latents = safe_latents(noise, config.safe_restriction, config.latent_form)
+        else:
+            latents = noise
+        return decode(self.decoder, observations, latents)
+
+
+def policy(state: State) -> LspcPolicy:
+    return LspcPolicy(state.cvae.net.decoder, state.encoder.net, state.normaliser, state.config)
+
+
+def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
+    """Ten times the value of the best (or worst) step repeated for ever: no data can mean more."""
+    horizon = 10.0 / (1.0 - config.discount)
+    return {
+        "reward/value_max": horizon * max(spec.largest_reward * _reward_scale(spec, config), 1e-3),
+        "cost/value_max": horizon * max(spec.largest_cost, 1e-3),
+    }

@@ -88,7 +88,10 @@ def init(key: PRNGKeyArray, observation_dim: int, action_dim: int, config: Confi
     )
     policy, values = eqx.partition(agent, _policy_part(agent))
     optimiser = _optimiser(config)
-    states = (optimiser.init(eqx.filter(policy, eqx.is_array)), optimiser.init(eqx.filter(values, eqx.is_array)))
+    states = (
+        optimiser.init(eqx.filter(policy, eqx.is_array)),
+        optimiser.init(eqx.filter(values, eqx.is_array)),
+    )
     return State(agent, states, jnp.asarray(multiplier))
 
 
@@ -98,7 +101,13 @@ def gaussian_log_probability(actions: Array, mean: Array, log_std: Array) -> Arr
 
 
 def generalised_advantage(
-    signal: Array, values: Array, next_values: Array, terminated: Array, ended: Array, discount: float, gae: float
+    signal: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Array,
+    ended: Array,
+    discount: float,
+    gae: float,
 ) -> Array:
     """Advantage of each step; a timeout bootstraps from the value of the state it reached, a terminal does not."""
     errors = signal + discount * next_values * (1.0 - terminated) - values
@@ -167,7 +176,12 @@ def update(state: State, rollout: Rollout, key: PRNGKeyArray, config: Config) ->
     advantages = (reward_advantages - state.multiplier * cost_advantages) / (1.0 + state.multiplier)
 
     batch = Batch(
-        rollout.observations, rollout.actions, rollout.log_probabilities, advantages, reward_targets, cost_targets
+        rollout.observations,
+        rollout.actions,
+        rollout.log_probabilities,
+        advantages,
+        reward_targets,
+        cost_targets,
     )
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
     count = flat.advantages.shape[0]

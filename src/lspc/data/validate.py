@@ -121,9 +121,7 @@ def _check_flags(field: str, name: str, array: NDArray[Any], found: Findings) ->
     return array.astype(np.bool_)
 
 
-def _check_finite(
-    field: str, name: str, array: NDArray[Any], numbers: NDArray[np.float32], found: Findings
-) -> None:
+def _check_finite(field: str, name: str, array: NDArray[Any], numbers: NDArray[np.float32], found: Findings) -> None:
     wrong = np.argwhere(~np.isfinite(numbers))
     if len(wrong) == 0:
         return

@@ -23,9 +23,7 @@ TEXT_COLOUR = "#333333"
 MOST_BARS = 40
 
 
-def dataset_profile_figure(
-    dataset: Dataset, thresholds: Sequence[float], path: str | Path, title: str
-) -> None:
+def dataset_profile_figure(dataset: Dataset, thresholds: Sequence[float], path: str | Path, title: str) -> None:
     """Write the paper's picture of a dataset, a PNG: cost against reward per episode, and how costs spread.
 
     Dashed lines are the cost budgets; the legend says what share of the episodes is inside each.
@@ -67,9 +65,7 @@ def _draw_costs(axes: Axes, dataset: Dataset) -> None:
     # Bars of whole width: most costs are counts, and a fractional width would draw false stripes.
     width = float(math.ceil(largest / MOST_BARS)) or 1.0
     edges = np.arange(0.0, largest + 2 * width, width)
-    axes.hist(
-        dataset.cost_returns, bins=edges.tolist(), color=EPISODE_COLOUR, edgecolor="white", linewidth=0.6
-    )
+    axes.hist(dataset.cost_returns, bins=edges.tolist(), color=EPISODE_COLOUR, edgecolor="white", linewidth=0.6)
     axes.set_xlabel("cost return of an episode")
     axes.set_ylabel("episodes")
 
@@ -93,9 +89,7 @@ def _draw_budgets(axes: Axes, thresholds: Sequence[float]) -> None:
 def _name_budgets(axes: Axes, dataset: Dataset, thresholds: Sequence[float]) -> None:
     shares = [float((dataset.cost_returns <= threshold).mean()) for threshold in thresholds]
     line = Line2D([], [], color=BUDGET_COLOUR, linestyle="--", linewidth=1.5)
-    labels = [
-        f"{share:.1%} cost at most {threshold:g}" for threshold, share in zip(thresholds, shares, strict=True)
-    ]
+    labels = [f"{share:.1%} cost at most {threshold:g}" for threshold, share in zip(thresholds, shares, strict=True)]
     if labels:
         counts = f"{len(dataset.episodes):,} episodes, of which"
         legend = axes.legend([line] * len(labels), labels, title=counts, loc="best", framealpha=0.95)

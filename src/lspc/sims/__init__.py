@@ -52,7 +52,8 @@ def installed(task: Task | str) -> bool:
     return all(find_spec(package) is not None for package in PACKAGES[_task(task).suite])
 
 
-def make(task: Task | str) -> Simulator:
+def make(task: Task | str, *, pictures: bool = True) -> Simulator:
+    """A simulator for this task. Without `pictures` it cannot render, but may be built much faster."""
     task = _task(task)
     if task.suite != "bullet":
         raise UserError(
@@ -62,7 +63,7 @@ def make(task: Task | str) -> Simulator:
         raise UserError(f"the simulator of {task.name} is not installed; `lspc doctor` says how to get it")
     from lspc.sims.bullet import BulletSimulator
 
-    return BulletSimulator(task)
+    return BulletSimulator(task, pictures)
 
 
 def _task(task: Task | str) -> Task:

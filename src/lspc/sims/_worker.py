@@ -41,7 +41,7 @@ class Lanes:
     """Simulators of one task side by side: one command for each goes in, one result for each comes out."""
 
     def __init__(self, task: Task, count: int) -> None:
-        self._simulators: list[Simulator] = [make(task) for _ in range(count)]
+        self._simulators: list[Simulator] = [make(task, pictures=False) for _ in range(count)]
         self._results = np.zeros(count, result_type(task))
 
     def advance(self, commands: np.ndarray) -> np.ndarray:

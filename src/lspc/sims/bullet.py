@@ -23,8 +23,9 @@ MAX_SEED = 2**32 - 1
 
 
 class BulletSimulator:
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, pictures: bool = True) -> None:
         self.task = task
+        self.pictures = pictures
         self._world: Any = None
         self._steps = 0
         self._generator_states = _generator_states(int.from_bytes(os.urandom(4), "little"))
@@ -38,7 +39,7 @@ class BulletSimulator:
             self._generator_states = _generator_states(seed)
         with self._own_generators():
             if self._world is None:
-                self._world = _build(self.task)
+                self._world = _build(self.task, self.pictures)
             observation, _ = self._world.reset()
         self._steps = 0
         return np.asarray(observation, np.float32)
@@ -46,9 +47,7 @@ class BulletSimulator:
     def step(self, action: np.ndarray) -> Step:
         action = np.asarray(action, np.float32)
         if action.shape != (self.task.action_dim,):
-            raise UserError(
-                f"{self.task.name} takes actions of shape ({self.task.action_dim},), not {action.shape}"
-            )
+            raise UserError(f"{self.task.name} takes actions of shape ({self.task.action_dim},), not {action.shape}")
         if np.isnan(action).any():
             raise UserError(f"{self.task.name} was given the action {action.tolist()}: NaN is no action")
         observation, reward, terminated, _, info = self._running().step(np.clip(action, -1.0, 1.0))
@@ -62,6 +61,8 @@ class BulletSimulator:
         )
 
     def render(self) -> np.ndarray:
+        if not self.pictures:
+            raise UserError(f"this {self.task.name} simulator was made without pictures: use make(pictures=True)")
         return np.asarray(self._running().render(mode="rgb_array"), np.uint8)
 
     def close(self) -> None:
@@ -96,12 +97,28 @@ def _set_generators(states: tuple[Any, Any]) -> None:
     random.setstate(states[1])
 
 
-def _build(task: Task) -> Any:
+def _build(task: Task, pictures: bool) -> Any:
     """The bare world, without gymnasium's wrappers, which would warn and count steps as we do."""
     builder = _builder()
     import gymnasium
 
-    return builder.EnvironmentBuilder(**gymnasium.spec(f"Safety{task.name}-v0").kwargs)
+    world = builder.EnvironmentBuilder if pictures else _world_without_looks()
+    return world(**gymnasium.spec(f"Safety{task.name}-v0").kwargs)
+
+
+@cache
+def _world_without_looks() -> Any:
+    """The same world with the meshes nobody sees left out: a drone is built in 20 ms instead of 350."""
+    builder = _builder()
+
+    class WorldWithoutLooks(builder.EnvironmentBuilder):
+        def _setup_client_and_physics(self, graphics: bool = False) -> Any:
+            client = super()._setup_client_and_physics(graphics)
+            load, no_looks = client.loadURDF, client.URDF_IGNORE_VISUAL_SHAPES
+            client.loadURDF = lambda *args, flags=0, **kwargs: load(*args, flags=flags | no_looks, **kwargs)
+            return client
+
+    return WorldWithoutLooks
 
 
 @cache

@@ -64,9 +64,7 @@ def run_episodes(
     """
     workers = usable_cores() if workers is None else workers
     if workers < 0 or envs_per_worker < 1:
-        raise UserError(
-            f"workers must be 0 or more and envs_per_worker 1 or more, not {workers}, {envs_per_worker}"
-        )
+        raise UserError(f"workers must be 0 or more and envs_per_worker 1 or more, not {workers}, {envs_per_worker}")
     book = _Book(seeds, max(1, min(workers, len(seeds))), envs_per_worker, on_episode)
     if workers == 0:
         _run_here(task, act, book, envs_per_worker)
@@ -145,9 +143,7 @@ class _Crew:
         actions = np.asarray(act(observations, self._seeds * running, self._steps * running))
         expected = (len(running), self.task.action_dim)
         if actions.shape != expected:
-            raise UserError(
-                f"the policy gave actions of shape {actions.shape}; {self.task.name} needs {expected}"
-            )
+            raise UserError(f"the policy gave actions of shape {actions.shape}; {self.task.name} needs {expected}")
         return actions
 
     def absorb(self, results: np.ndarray) -> None:
@@ -248,9 +244,7 @@ class _Pool:
         try:
             for number in range(self.book.workers if self.book.seeds else 0):
                 self._hire(number)
-            while busy := {
-                worker.connection: worker for worker in self.workers.values() if worker.crew.unfinished()
-            }:
+            while busy := {worker.connection: worker for worker in self.workers.values() if worker.crew.unfinished()}:
                 patience = min(worker.deadline for worker in busy.values()) - time.monotonic()
                 ready = wait(list(busy), max(0.0, patience))
                 # The policy answers one worker here while the others are stepping.

@@ -1,0 +1,38 @@
+# `make quickstart` and `make test` are all a newcomer needs; both install what is missing into .venv first.
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: quickstart test lint types speed install clean
+
+quickstart: .venv/.installed
+	$(BIN)/lspc train --preset cpu --out quickstart/run
+	$(BIN)/lspc evaluate quickstart/run
+
+test: .venv/.installed-dev lint types
+	$(BIN)/python -m pytest
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check --output-format concise .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed-dev
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+speed: .venv/.installed-dev
+	$(BIN)/python benchmarks/speed.py
+
+install: .venv/.installed-dev
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track]"
+	touch $@ .venv/.installed
+
+clean:
+	rm -rf .venv build dist quickstart runs

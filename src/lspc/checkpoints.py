@@ -1,0 +1,63 @@
+"""A tree of arrays as one safetensors file: names are paths in the tree, plain facts ride in the header.
+
+Nothing in such a file can run code. Loading needs a skeleton of the same shape, which is built from the settings.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from lspc import files
+from lspc.errors import UserError
+
+Tree = TypeVar("Tree")
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    """The array leaves by their path: `cost.value.layers.0.weight`."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, _is_arraylike))
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def _is_arraylike(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def write(path: str | Path, tree: Any, facts: dict[str, Any]) -> None:
+    arrays = {name: np.asarray(leaf) for name, leaf in _named(tree).items()}
+    content = save(arrays, metadata={"lspc": json.dumps(facts)})
+    with files.atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def read_facts(path: str | Path) -> dict[str, Any]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return json.loads((file.metadata() or {})["lspc"])
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        raise UserError(f"{path}: not a checkpoint of lspc ({error}); delete it or name another") from error
+
+
+def read(path: str | Path, skeleton: Tree) -> Tree:
+    """The tree in `path`, shaped like `skeleton` (arrays or shapes); a file of another shape is refused."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from error
+    wanted = _named(skeleton)
+    for name, leaf in wanted.items():
+        found = stored[name].shape if name in stored else "nothing"
+        if found != leaf.shape:
+            raise UserError(f"{path}: {name} should have shape {leaf.shape} but the file has {found}")
+    if extra := set(stored) - set(wanted):
+        raise UserError(f"{path}: unexpected array {sorted(extra)[0]}; it was written for other settings")
+    leaves = [jax.numpy.asarray(stored[name]) for name in wanted]
+    arrays, rest = eqx.partition(skeleton, _is_arraylike)
+    return eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), leaves), rest)

@@ -1,0 +1,173 @@
+"""Measuring policies in the simulator by DSRL's protocol: raw episodes first, every figure computed from them.
+
+Twenty episodes per training seed, reward normalised by the task's bounds, cost by each of the suite's three
+thresholds, intervals by a bootstrap that draws seeds and then episodes within them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lspc import files
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import load_policy
+from lspc.sims.pool import run_episodes
+from lspc.tasks import Task, normalised_cost, normalised_reward
+from lspc.version import __version__
+
+FIRST_EPISODE_SEED = 1_000_000
+"""Evaluation episodes are numbered from here, far from the seeds that collected data may have used."""
+RECORDS = "evaluations.jsonl"
+Record = dict[str, Any]
+
+
+def evaluate(
+    run: str | Path,
+    task: Task,
+    *,
+    episodes: int = 20,
+    variants: Sequence[str] | None = None,
+    modes: Sequence[str] = ("deterministic", "sampled"),
+    workers: int | None = None,
+    first_seed: int = FIRST_EPISODE_SEED,
+    on_start: Callable[[str, int], None] | None = None,
+    on_episode: Callable[[], None] | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+) -> list[Record]:
+    """Roll out every policy of a finished run; the records replace those of the same policies in the run's folder."""
+    run = Path(run)
+    description = files.read_run(run)
+    if description["spec"]["observation_dim"] != task.observation_dim:
+        raise UserError(
+            f"{run} was trained on observations of size {description['spec']['observation_dim']}, "
+            f"{task.name} has {task.observation_dim}"
+        )
+    records: list[Record] = []
+    for seed in description["seeds"]:
+        for variant in variants or load_policy(run, seed=seed).net.variants:
+            policy = load_policy(run, seed=seed, variant=variant)
+            for mode in modes:
+                if on_start:
+                    on_start(f"{variant} ({mode}), seed {seed}", episodes)
+                rolled = run_episodes(
+                    task,
+                    policy.for_episodes(sampled=mode == "sampled"),
+                    [first_seed + i for i in range(episodes)],
+                    workers=workers,
+                    on_episode=lambda _: on_episode() if on_episode else None,
+                    on_trouble=on_trouble,
+                )
+                identity = {
+                    "task": task.name,
+                    "method": description["method"],
+                    "policy": policy_name(variant, description["config"]),
+                    "mode": mode,
+                    "training_seed": seed,
+                    "updates": description["config"]["steps"],
+                    "dataset": description["dataset"]["fingerprint"],
+                    "config": files.content_hash(description["config"]),
+                    "lspc_version": __version__,
+                }
+                records += [{**identity, **episode._asdict()} for episode in rolled]
+    _store(run / RECORDS, records)
+    return records
+
+
+def policy_name(variant: str, config: dict[str, Any]) -> str:
+    return f"BC-Safe ({config['budget']:g})" if variant == "BC" and config.get("budget") is not None else variant
+
+
+def _store(path: Path, records: list[Record]) -> None:
+    """Replace what was measured before for the same policy, keep the rest."""
+
+    def cell(record: Record) -> tuple[Any, ...]:
+        return tuple(record[k] for k in ("task", "policy", "mode", "training_seed"))
+
+    measured = {cell(record) for record in records}
+    kept = [r for r in files.read_jsonl(path) if cell(r) not in measured] if path.exists() else []
+    files.write_jsonl(path, kept + records)
+
+
+@dataclass(frozen=True)
+class Interval:
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One row of the table."""
+
+    policy: str
+    mode: str
+    seeds: int
+    episodes: int
+    reward: Interval
+    """Normalised reward."""
+    cost: dict[int, Interval]
+    """Normalised cost at each threshold."""
+    average_cost: Interval
+    """Normalised cost averaged over the thresholds, the figure of DSRL's tables: safe below 1."""
+    raw_cost: Interval
+    over_budget: dict[int, float]
+    """Share of episodes whose cost exceeds the threshold."""
+    reached: dict[int, float | None]
+    """Mean return as a share of the best return among the data's episodes within the threshold."""
+
+
+def bootstrap(groups: Sequence[np.ndarray], draws: int = 2000, seed: int = 0) -> Interval:
+    """Mean and 95 % interval, drawing seeds first and episodes within each."""
+    rng = np.random.default_rng(seed)
+    means = np.empty(draws)
+    for i in range(draws):
+        chosen = rng.integers(len(groups), size=len(groups))
+        means[i] = np.mean([groups[g][rng.integers(len(groups[g]), size=len(groups[g]))].mean() for g in chosen])
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Interval(float(np.mean([g.mean() for g in groups])), float(low), float(high))
+
+
+def summarise(records: Iterable[Record], task: Task, dataset: Dataset | None = None) -> list[Summary]:
+    """One row for each policy and mode, in the order they were measured."""
+    cells: dict[tuple[str, str], dict[int, list[tuple[float, float]]]] = {}
+    for record in records:
+        seeds = cells.setdefault((record["policy"], record["mode"]), {})
+        seeds.setdefault(record["training_seed"], []).append((record["reward_return"], record["cost_return"]))
+    return [_summary(policy, mode, seeds, task, dataset) for (policy, mode), seeds in cells.items()]
+
+
+def behaviour(dataset: Dataset, task: Task) -> Summary:
+    """The same row for the data's own episodes: what the logged behaviour earned and cost."""
+    pairs = list(zip(dataset.returns.tolist(), dataset.cost_returns.tolist(), strict=True))
+    return _summary("data", "logged", {0: pairs}, task, dataset)
+
+
+def _summary(policy: str, mode: str, seeds: dict[int, list[tuple[float, float]]], task: Task,
+             dataset: Dataset | None) -> Summary:  # fmt: skip
+    returns = [np.array([reward for reward, _ in pairs]) for pairs in seeds.values()]
+    costs = [np.array([cost for _, cost in pairs]) for pairs in seeds.values()]
+    at = {k: [normalised_cost(c, k) for c in costs] for k in task.thresholds}
+    every = np.concatenate(costs)
+    mean_return = float(np.mean([r.mean() for r in returns]))
+    reached: dict[int, float | None] = dict.fromkeys(task.thresholds)
+    if dataset is not None:
+        for threshold in task.thresholds:
+            inside = dataset.cost_returns <= threshold
+            best = normalised_reward(task, float(dataset.returns[inside].max())) if inside.any() else 0.0
+            reached[threshold] = normalised_reward(task, mean_return) / best if best > 0 else None
+    return Summary(
+        policy=policy,
+        mode=mode,
+        seeds=len(seeds),
+        episodes=len(every),
+        reward=bootstrap([normalised_reward(task, r) for r in returns]),
+        cost={k: bootstrap(groups) for k, groups in at.items()},
+        average_cost=bootstrap([np.mean([at[k][i] for k in task.thresholds], axis=0) for i in range(len(costs))]),
+        raw_cost=bootstrap(costs),
+        over_budget={k: float((every > k).mean()) for k in task.thresholds},
+        reached=reached,
+    )

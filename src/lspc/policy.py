@@ -1,0 +1,95 @@
+"""A trained policy as a user meets it: load it from a folder, ask it for actions.
+
+The folder holds weights.safetensors and card.json (method, settings, data statistics, how it was trained). Loading
+rebuilds the network's shape from the card and fills in the weights; nothing in the folder can run code.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lspc import algos, checkpoints, files
+from lspc.algos.base import Policy, Spec
+from lspc.errors import UserError
+
+WEIGHTS, CARD = "weights.safetensors", "card.json"
+
+
+def save(folder: str | Path, policy: Policy, card: dict[str, Any]) -> None:
+    """Write the weights, then the card: a folder with a card is complete."""
+    folder = Path(folder)
+    checkpoints.write(folder / WEIGHTS, policy, {"method": card["method"]})
+    files.write_json(folder / CARD, {"variants": list(policy.variants), **card})
+
+
+def load_policy(path: str | Path, *, seed: int | None = None, variant: str | None = None) -> "TrainedPolicy":
+    """The policy in a run folder (of its first seed unless told) or in a policy folder itself."""
+    folder = policy_folder(Path(path), seed)
+    card = files.read_json(folder / CARD)
+    method = algos.get(card["method"])
+    spec = Spec(**_tuples(card["spec"]))
+    config = method.Config(**_tuples(card["config"]))
+    skeleton = eqx.filter_eval_shape(lambda key: method.policy(method.init(key, spec, config)), jax.random.key(0))
+    net = checkpoints.read(folder / WEIGHTS, skeleton)
+    variant = variant or net.variants[0]
+    if variant not in net.variants:
+        raise UserError(f"{folder} has no policy {variant!r}: choose one of {', '.join(net.variants)}")
+    return TrainedPolicy(net, variant, card)
+
+
+def policy_folder(path: Path, seed: int | None = None) -> Path:
+    if (path / CARD).exists():
+        return path
+    folders = {int(p.parent.name.removeprefix("seed-")): p.parent for p in path.glob(f"policy/seed-*/{CARD}")}
+    if not folders:
+        unfinished = "its training has not finished" if (path / "config.json").exists() else "is it a run folder?"
+        raise UserError(f"{path} holds no policy: {unfinished}")
+    if seed is not None and seed not in folders:
+        raise UserError(f"{path} has no seed {seed}: it has {', '.join(map(str, sorted(folders)))}")
+    return folders[min(folders) if seed is None else seed]
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows lists only; our settings are tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+class TrainedPolicy:
+    """Gives actions for one observation or a batch; deterministic unless given a random generator."""
+
+    def __init__(self, net: Policy, variant: str, card: dict[str, Any]):
+        self.net, self.variant, self.card = net, variant, card
+        self._compiled = eqx.filter_jit(type(net).__call__)
+
+    def act(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The action for `observation` (one or a batch of them); sampled with `rng`, else the deterministic one."""
+        observation = np.asarray(observation, np.float32)
+        expected = self.card["spec"]["observation_dim"]
+        if observation.shape[-1] != expected:
+            raise UserError(f"the policy was trained on observations of size {expected}, not {observation.shape[-1]}")
+        if not np.isfinite(observation).all():
+            raise UserError("the observation holds NaN or infinity: refusing to act on it")
+        shape = (*observation.shape[:-1], self.net.noise_dim)
+        noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
+        return np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
+
+    def for_episodes(self, *, sampled: bool) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+        """A function for the evaluation pool, whose noise depends on (episode seed, step) alone."""
+        draw = partial(_episode_actions, self.net, variant=self.variant, sampled=sampled)
+        compiled = jax.jit(draw)
+        return lambda observations, seeds, steps: np.asarray(compiled(observations, seeds, steps))
+
+
+def _episode_actions(net: Policy, observations: Any, seeds: Any, steps: Any, *, variant: str, sampled: bool) -> Any:
+    def noise(seed: Any, step: Any) -> Any:
+        return jax.random.normal(jax.random.fold_in(jax.random.key(seed), step), (net.noise_dim,))
+
+    if not sampled:
+        return net(observations, jnp.zeros((observations.shape[0], net.noise_dim)), variant)
+    return net(observations, jax.vmap(noise)(seeds, steps), variant)

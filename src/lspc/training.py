@@ -1,0 +1,280 @@
+"""The loop: data on the device, chunks of updates in one compiled scan, everything else at chunk borders.
+
+A run is a folder. Every random draw is a function of (seed, step), so a run that was killed goes on from its last
+checkpoint and ends bit for bit where an uninterrupted one ends.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lspc import algos, checkpoints, files, policy
+from lspc.algos.base import Batch, Method, Metrics, Spec
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.tasks import Task
+from lspc.version import __version__
+
+CHUNK = 250
+"""Updates per compiled call: seconds of work, so that Ctrl-C and the progress display feel alive."""
+CHECKPOINTS_KEPT = 2
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user (or the scheduler) asked the run to stop; everything is saved and the message says how to go on."""
+
+
+class Progress(NamedTuple):
+    step: int
+    total: int
+    metrics: dict[str, float]
+    """Means over the last chunk and over the seeds."""
+    updates_per_second: float
+
+
+def pack(dataset: Dataset) -> Float[np.ndarray, "transitions columns"]:
+    """All fields side by side, so that drawing a batch gathers one block per transition instead of seven."""
+    columns = [
+        np.asarray(getattr(dataset, name), np.float32).reshape(dataset.transitions, -1) for name in Batch._fields
+    ]
+    return np.concatenate(columns, axis=1)
+
+
+def unpack(rows: Float[Array, "batch columns"], observation_dim: int, action_dim: int) -> Batch:
+    widths = (observation_dim, action_dim, 1, 1, observation_dim, 1, 1)
+    parts = jnp.split(rows, np.cumsum(widths)[:-1], axis=1)
+    return Batch(*(part if part.shape[1] > 1 or name.endswith(("observations", "actions")) else part[:, 0]
+                   for name, part in zip(Batch._fields, parts, strict=True)))  # fmt: skip
+
+
+def init_states(method: Method, spec: Spec, config: Any, seeds: Sequence[int]) -> Any:
+    """One state per seed, stacked along a new first axis."""
+    states = [method.init(jax.random.fold_in(jax.random.key(seed), 0), spec, config) for seed in seeds]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+
+
+def make_chunk(method: Method, spec: Spec, batch_size: int) -> Callable[..., tuple[Any, Metrics]]:
+    """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed."""
+
+    def one_seed(state: Any, seed: Array, rows: Array, start: Array, length: int) -> tuple[Any, Metrics]:
+        key = jax.random.fold_in(jax.random.key(seed), 1)
+
+        def one_update(state: Any, step: Array) -> tuple[Any, Metrics]:
+            draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
+            drawn = jax.random.randint(draw_key, (batch_size,), 0, rows.shape[0])
+            batch = unpack(rows[drawn], spec.observation_dim, spec.action_dim)
+            return method.update(state, batch, update_key)
+
+        state, metrics = jax.lax.scan(one_update, state, start + jnp.arange(length))
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    def chunk(states: Any, seeds: Array, rows: Array, start: Array, length: int) -> tuple[Any, Metrics]:
+        def run(state: Any, seed: Array) -> tuple[Any, Metrics]:
+            return one_seed(state, seed, rows, start, length)
+
+        # One seed after the other keeps a CPU's caches warm; an accelerator has room for all of them at once.
+        if jax.default_backend() == "cpu":
+            return jax.lax.map(lambda pair: run(*pair), (states, seeds))
+        return jax.vmap(run)(states, seeds)
+
+    return jax.jit(chunk, static_argnames="length", donate_argnums=0)
+
+
+def train(
+    dataset: Dataset,
+    out: str | Path,
+    config: Any,
+    *,
+    method: str = "lspc",
+    seeds: Sequence[int] = (0,),
+    task: Task | None = None,
+    provenance: dict[str, str] | None = None,
+    tensorboard: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Path:
+    """Train `method` on `dataset` in the folder `out`, or go on with the run that is there; returns the folder.
+
+    The folder holds config.json, metrics.jsonl, the last checkpoints and, at the end, policy/seed-N.
+    """
+    out, module = Path(out), algos.get(method)
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
+        raise UserError(f"seeds {list(seeds)}: give one or more different whole numbers, 0 or above")
+    learned = module.prepare(dataset, config)
+    spec = Spec.of(learned)
+    description = _describe(dataset, learned, config, method, seeds, task, provenance or {}, spec)
+    _claim(out, description)
+    states, step = _restore(out, init_states(module, spec, config, seeds))
+    rows, seed_array = jax.device_put(pack(learned)), jnp.asarray(seeds)
+    chunk = make_chunk(module, spec, config.batch_size)
+    bounds = module.metric_bounds(spec, config)
+
+    with _stop_requests() as stop, _tensorboard(out if tensorboard else None) as track:
+        while step < config.steps:
+            length, began = min(CHUNK, config.steps - step), time.perf_counter()
+            states, metrics = chunk(states, seed_array, rows, jnp.asarray(step), length=length)
+            per_seed = {name: np.asarray(values).tolist() for name, values in metrics.items()}
+            step += length
+            _check_health(per_seed, bounds, seeds, out, step)
+            lines = [
+                {"step": step, "seed": seed, **{name: values[i] for name, values in per_seed.items()}}
+                for i, seed in enumerate(seeds)
+            ]
+            files.append_jsonl(out / "metrics.jsonl", lines)
+            _save(out, states, step)
+            track(lines)
+            if on_progress:
+                means = {name: float(np.mean(values)) for name, values in per_seed.items()}
+                on_progress(Progress(step, config.steps, means, length / (time.perf_counter() - began)))
+            if stop.is_set() and step < config.steps:
+                raise Interrupted(
+                    f"stopped at update {step} of {config.steps}, all saved; run the same command again to go on"
+                )
+    _leave_policies(out, module, states, description)
+    return out
+
+
+def _describe(dataset: Dataset, learned: Dataset, config: Any, method: str, seeds: Sequence[int], task: Task | None,
+              provenance: dict[str, str], spec: Spec) -> dict[str, Any]:  # fmt: skip
+    return {
+        "lspc_version": __version__,
+        "method": method,
+        "task": task.name if task else None,
+        "seeds": list(seeds),
+        "config": asdict(config),
+        "provenance": provenance,
+        "dataset": {
+            "source": dataset.source,
+            "fingerprint": dataset.fingerprint,
+            "episodes": len(dataset.episodes),
+            "episodes_used": len(learned.episodes),
+            "transitions_used": learned.transitions,
+        },
+        "spec": asdict(spec),
+    }
+
+
+def _claim(out: Path, description: dict[str, Any]) -> None:
+    """Take a fresh folder, or make sure that the run in it is the same one."""
+    path = out / "config.json"
+    wanted = files.as_json(description)
+    if not path.exists():
+        files.write_json(path, wanted)
+        return
+    found = files.read_json(path)
+    for part in ("method", "seeds", "config", "dataset"):
+        a, b = found.get(part), wanted[part]
+        if part == "dataset":
+            a, b = a["fingerprint"], b["fingerprint"]
+        if a != b:
+            detail = f"{part} {a} there, {b} now"
+            if isinstance(a, dict) and isinstance(b, dict):
+                name = next(k for k in b if a.get(k) != b[k])
+                detail = f"{name} is {a.get(name)} there, {b[name]} now"
+            raise UserError(f"{out} holds another run ({detail}); choose another --out or delete that folder")
+
+
+def checkpoint_paths(out: Path) -> list[Path]:
+    return sorted(out.glob("checkpoint-*.safetensors"))
+
+
+def _save(out: Path, states: Any, step: int) -> None:
+    checkpoints.write(out / f"checkpoint-{step:09d}.safetensors", states, {"step": step})
+    for old in checkpoint_paths(out)[:-CHECKPOINTS_KEPT]:
+        old.unlink()
+
+
+def _restore(out: Path, states: Any) -> tuple[Any, int]:
+    """The newest checkpoint, with the metrics cut back to it; the fresh states if there is none."""
+    paths, step = checkpoint_paths(out), 0
+    if paths:
+        step = int(checkpoints.read_facts(paths[-1])["step"])
+        states = checkpoints.read(paths[-1], states)
+    metrics = out / "metrics.jsonl"
+    if metrics.exists():
+        files.write_jsonl(metrics, [row for row in files.read_jsonl(metrics) if row["step"] <= step])
+    return states, step
+
+
+def _check_health(
+    metrics: dict[str, list[float]], bounds: dict[str, float], seeds: Sequence[int], out: Path, step: int
+) -> None:
+    for name, values in metrics.items():
+        for seed, value in zip(seeds, values, strict=True):
+            reason = None
+            if not np.isfinite(value):
+                reason = f"{name} is {value}"
+            elif abs(value) > bounds.get(name, np.inf):
+                reason = f"{name} is {value:.3g}, beyond what the data allow ({bounds[name]:.3g})"
+            if reason:
+                kept = checkpoint_paths(out)
+                where = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint was written yet"
+                raise UserError(
+                    f"training diverged before update {step} (seed {seed}): {reason}; {where}. "
+                    "Try a smaller --learning-rate, or --scale-rewards / --normalise-observations if they are off"
+                )
+
+
+def _leave_policies(out: Path, method: Method, states: Any, description: dict[str, Any]) -> None:
+    for i, seed in enumerate(description["seeds"]):
+        state = jax.tree.map(lambda leaf, i=i: leaf[i], states)
+        card = {**description, "training_seed": seed}
+        policy.save(out / "policy" / f"seed-{seed}", method.policy(state), card)
+
+
+@contextmanager
+def _stop_requests() -> Iterator[threading.Event]:
+    """The first Ctrl-C or SIGTERM asks the loop to stop at the next chunk border; a second one stops at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _tensorboard(folder: Path | None) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+    """A function that passes metric lines on to TensorBoard, one curve per seed; it does nothing without a folder."""
+    if folder is None:
+        yield lambda lines: None
+        return
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    except ImportError as error:
+        raise UserError("tensorboard is not installed: pip install 'lspc[track]'") from error
+    writers: dict[int, EventFileWriter] = {}
+
+    def track(lines: list[dict[str, Any]]) -> None:
+        for line in lines:
+            seed, step = line["seed"], line["step"]
+            writer = writers.setdefault(seed, EventFileWriter(str(folder / "tensorboard" / f"seed-{seed}")))
+            values = [Summary.Value(tag=k, simple_value=v) for k, v in line.items() if k not in ("step", "seed")]
+            writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+
+    try:
+        yield track
+    finally:
+        for writer in writers.values():
+            writer.close()
