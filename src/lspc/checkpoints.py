@@ -19,7 +19,7 @@ from lspc.errors import UserError
 Tree = TypeVar("Tree")
 
 
-def _named(tree: Any) -> dict[str, Any]:
+def named(tree: Any) -> dict[str, Any]:
     """The array leaves by their path: `cost.value.layers.0.weight`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, _is_arraylike))
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
@@ -30,7 +30,7 @@ def _is_arraylike(leaf: Any) -> bool:
 
 
 def write(path: str | Path, tree: Any, facts: dict[str, Any]) -> None:
-    arrays = {name: np.asarray(leaf) for name, leaf in _named(tree).items()}
+    arrays = {name: np.asarray(leaf) for name, leaf in named(tree).items()}
     content = save(arrays, metadata={"lspc": json.dumps(facts)})
     with files.atomic_path(path) as temporary:
         temporary.write_bytes(content)
@@ -41,7 +41,7 @@ def read_facts(path: str | Path) -> dict[str, Any]:
         with safe_open(path, framework="numpy") as file:
             return json.loads((file.metadata() or {})["lspc"])
     except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
-        raise UserError(f"{path}: not a checkpoint of lspc ({error}); delete it or name another") from error
+        raise UserError(f"{path}: damaged, or not written by lspc ({error}); delete it or name another") from error
 
 
 def read(path: str | Path, skeleton: Tree) -> Tree:
@@ -50,12 +50,13 @@ def read(path: str | Path, skeleton: Tree) -> Tree:
         with safe_open(path, framework="numpy") as file:
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from error
-    wanted = _named(skeleton)
+        raise UserError(f"{path}: cannot be read ({error}); delete it or name another") from error
+    wanted = named(skeleton)
     for name, leaf in wanted.items():
-        found = stored[name].shape if name in stored else "nothing"
-        if found != leaf.shape:
-            raise UserError(f"{path}: {name} should have shape {leaf.shape} but the file has {found}")
+        expected = f"{leaf.dtype}{list(leaf.shape)}"
+        found = f"{stored[name].dtype}{list(stored[name].shape)}" if name in stored else "nothing"
+        if found != expected:
+            raise UserError(f"{path}: {name} should be {expected} but the file has {found}; was it made elsewhere?")
     if extra := set(stored) - set(wanted):
         raise UserError(f"{path}: unexpected array {sorted(extra)[0]}; it was written for other settings")
     leaves = [jax.numpy.asarray(stored[name]) for name in wanted]

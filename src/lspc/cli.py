@@ -1,21 +1,30 @@
 """The command line: one thin function per verb. Heavy imports wait until a verb needs them."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, make_dataclass
+from inspect import getdoc
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from lspc.errors import UserError
 from lspc.version import __version__
 
-Data = Annotated[Path, tyro.conf.Positional]
+
+def _shown(metavar: str, default: str = "") -> Any:
+    """How an option without a fixed default reads in the help."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})" if default else "")
 
 
-def doctor(json: bool = False) -> None:
+Json = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+
+
+def doctor(json: Json = False) -> None:
     """Say what is installed, what is missing, and the command that mends it.
 
     Args:
@@ -33,7 +42,7 @@ def doctor(json: bool = False) -> None:
         sys.exit(1)
 
 
-def tasks(json: bool = False) -> None:
+def tasks(json: Json = False) -> None:
     """List DSRL's 38 tasks and whether their simulator is here.
 
     Args:
@@ -55,19 +64,19 @@ def tasks(json: bool = False) -> None:
 
 
 def inspect(
-    path: Data,
-    task: str | None = None,
-    thresholds: tuple[float, ...] | None = None,
-    figure: Path | None = None,
-    json: bool = False,
+    path: Annotated[Path, tyro.conf.Positional, _shown("FILE")],
+    task: Annotated[str | None, _shown("TASK", "the one named in the file")] = None,
+    thresholds: Annotated[tuple[float, ...] | None, _shown("COST ...", "the task's, else 10 20 40")] = None,
+    figure: Annotated[Path | None, _shown("PNG", "FILE.profile.png beside the file")] = None,
+    json: Json = False,
 ) -> None:
-    """Check a dataset and show its profile: sizes, returns, costs, share of safe episodes, problems.
+    """Check a dataset and show its sizes, returns, costs, safe share and problems.
 
     Args:
         path: An HDF5 file in DSRL's layout, or an NPZ file with the same arrays.
-        task: The task, for its cost budgets; by default the one named in the file.
-        thresholds: Cost budgets to judge by, instead of the task's.
-        figure: Where to save the picture of the episodes (default: beside the file, as NAME.profile.png).
+        task: The task, for its cost budgets.
+        thresholds: Cost budgets to judge the episodes by.
+        figure: Where to save the picture of the episodes.
         json: Print JSON instead of a table.
     """
     from lspc import data
@@ -91,28 +100,32 @@ def inspect(
 
 
 def collect(
-    task: str,
-    out: Path,
+    task: Annotated[str, tyro.conf.arg(metavar="TASK")],
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")],
     agents: int = 8,
     steps: int = 150_000,
-    episodes: int | None = None,
+    warmup: int = 0,
+    episodes: Annotated[int | None, _shown("INT", "as many as DSRL's file has")] = None,
     seed: int = 0,
-    compact: bool = False,
-    workers: int | None = None,
+    compact: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")] = False,
+    workers: Annotated[int | None, _shown("INT", "one per core")] = None,
 ) -> None:
-    """Make a dataset with safe and unsafe episodes: train a population of PPO-Lagrangian agents and record it.
+    """Make a dataset with safe and unsafe episodes in a simulator.
 
-    Interrupted, it keeps the agents that are done; the same command goes on from there.
+    It trains a population of PPO-Lagrangian agents and records every episode.
+
+    Interrupted, it keeps the agents that are done: the same command goes on.
 
     Args:
         task: A task whose simulator is installed (see `lspc tasks`).
         out: The file to write: .hdf5 or .npz.
         agents: Size of the population; cost limits run from none to zero.
         steps: Simulator steps per agent.
-        episodes: Keep at most this many, spread over the cost x reward plane (default: as many as DSRL's file).
+        warmup: Steps in which an agent may learn to move before its cost limit begins to act.
+        episodes: Keep at most this many, spread over the cost x reward plane.
         seed: The same seed gives the same file.
         compact: Round every number to about 3.6 digits: half the file size.
-        workers: Agents trained at a time (default: one per core).
+        workers: Agents trained at a time.
     """
     from lspc import collecting, data
     from lspc.report import terminal
@@ -127,36 +140,37 @@ def collect(
             display.update(bars[agent], completed=now["steps"], note=note)
 
         dataset = collecting.collect(
-            known, out, agents=agents, steps=steps, episodes=episodes, seed=seed, compact=compact, workers=workers,
-            on_progress=show,
+            known, out, agents=agents, steps=steps, warmup=warmup, episodes=episodes, seed=seed, compact=compact,
+            workers=workers, on_progress=show,
         )  # fmt: skip
     terminal.console.print(terminal.profile_table(data.profile(dataset, known.thresholds), str(out)))
 
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Learn a policy from a dataset. Run the same command again to go on with an interrupted run.
+    """What to learn from, how, and where to put it."""
 
-    The settings of the method follow below, with the values that this method, preset and task give them.
-    """
-
-    data: Path | None = None
-    """The dataset: HDF5 in DSRL's layout or NPZ. Without it, the bundled BallCircle data."""
-    out: Path = Path("runs/latest")
+    data: Annotated[Path | None, _shown("FILE", "the bundled BallCircle data")] = None
+    """The dataset: HDF5 in DSRL's layout, or NPZ."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/latest")
     """The run's folder."""
-    algo: str = "lspc"
+    algo: Annotated[str, tyro.conf.arg(metavar="METHOD")] = "lspc"
     """The method: lspc or bc."""
-    preset: str = "default"
+    preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "default"
     """A named group of settings; `cpu` makes a good policy in minutes on two cores."""
-    task: str | None = None
-    """The task, for its settings and for evaluation later; by default the one named in the file, if any."""
-    seeds: tuple[int, ...] = (0,)
+    task: Annotated[str | None, _shown("TASK", "the one named in the file")] = None
+    """The task, for its settings and for evaluation later."""
+    seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0,)
     """Training seeds; several are trained in one program."""
-    tensorboard: bool = False
+    tensorboard: Json = False
     """Also write TensorBoard files."""
 
 
 def train(arguments: Sequence[str]) -> None:
+    """Learn a policy from a dataset; interrupted, the same command goes on.
+
+    The method's settings follow, with the values this preset and task give them.
+    """
     from lspc import algos, data, settings, training
     from lspc.report import terminal
 
@@ -168,18 +182,19 @@ def train(arguments: Sequence[str]) -> None:
     combined = make_dataclass(
         "Train",
         [
-            ("options", tyro.conf.OmitArgPrefixes[TrainOptions]),
-            ("settings", tyro.conf.OmitArgPrefixes[method.Config]),
+            ("run", tyro.conf.OmitArgPrefixes[TrainOptions]),
+            (first.algo, tyro.conf.OmitArgPrefixes[method.Config]),
         ],
     )
-    combined.__doc__ = TrainOptions.__doc__
     chosen = tyro.cli(
-        combined, args=arguments, prog="lspc train", default=combined(first, resolved.config),
+        combined, args=arguments, prog="lspc train", description=getdoc(train),
+        default=combined(first, resolved.config),
     )  # fmt: skip
+    wanted = getattr(chosen, first.algo)
     given = {
-        field.name: getattr(chosen.settings, field.name)
+        field.name: getattr(wanted, field.name)
         for field in fields(method.Config)
-        if getattr(chosen.settings, field.name) != getattr(resolved.config, field.name)
+        if getattr(wanted, field.name) != getattr(resolved.config, field.name)
     }
     config, provenance = settings.resolve(method, first.preset, known, given)
     dataset = _open(path)
@@ -194,9 +209,12 @@ def train(arguments: Sequence[str]) -> None:
         bar = display.add_task("training", total=config.steps, note="compiling")
 
         def show(now: training.Progress) -> None:
-            losses = {name: value for name, value in now.metrics.items() if name.endswith("loss")}
-            told = ", ".join(f"{name.removesuffix('_loss')} {value:.3g}" for name, value in losses.items())
-            display.update(bar, completed=now.step, note=f"{now.updates_per_second:.0f} updates/s, loss: {told}")
+            losses: dict[str, float] = {}  # one of each part, which is what a line has room for
+            for name, value in now.metrics.items():
+                if name.endswith("loss"):
+                    losses.setdefault(name.split("/")[0], value)
+            told = " ".join(f"{part} {value:.2g}" for part, value in losses.items())
+            display.update(bar, completed=now.step, note=f"{now.updates_per_second:.0f}/s, loss: {told}")
 
         training.train(
             dataset, first.out, config, method=first.algo, seeds=first.seeds, task=known, provenance=provenance,
@@ -213,25 +231,28 @@ def _first_look(arguments: Sequence[str]) -> TrainOptions:
 
 
 def evaluate(
-    runs: tyro.conf.Positional[tuple[Path, ...]],
-    task: str | None = None,
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, _shown("RUN [RUN ...]")],
+    task: Annotated[str | None, _shown("TASK", "the one the run was trained for")] = None,
     episodes: int = 20,
-    policies: tuple[str, ...] | None = None,
-    actions: tuple[str, ...] = ("deterministic", "sampled"),
-    data: Path | None = None,
-    workers: int | None = None,
-    json: bool = False,
+    policies: Annotated[tuple[str, ...] | None, _shown("POLICY ...", "all of them")] = None,
+    actions: Annotated[tuple[Literal["deterministic", "sampled"], ...], _shown("HOW ...", "both")] = (
+        "deterministic",
+        "sampled",
+    ),
+    data: Annotated[Path | None, _shown("FILE", "the one the run learned from")] = None,
+    workers: Annotated[int | None, _shown("INT", "one per core")] = None,
+    json: Json = False,
 ) -> None:
-    """Roll out a run's policies in the simulator and print their reward and cost beside the data's own.
+    """Measure a run's policies in the simulator, beside the data's own behaviour.
 
     Args:
         runs: One or more run folders; their last checkpoint is what counts.
-        task: The task to evaluate on (default: the one the run was trained for).
+        task: The task to evaluate on.
         episodes: Episodes per policy and training seed.
-        policies: Which of the run's policies, such as LSPC-O (default: all).
-        actions: deterministic, sampled, or both.
-        data: The dataset to compare with (default: the one the run names, if it is still there).
-        workers: Simulator processes (default: one per core; 0: none, all in this process).
+        policies: Which of the run's policies, such as LSPC-O.
+        actions: How actions are chosen: deterministic, sampled, or both.
+        data: The dataset to compare with.
+        workers: Simulator processes; 0 runs all episodes in this one.
         json: Print JSON instead of a table.
     """
     from lspc import evaluation, files
@@ -241,17 +262,20 @@ def evaluate(
     if not runs:
         raise UserError("name at least one run folder, such as runs/latest")
     descriptions = [files.read_run(run) for run in runs]
-    name = task or descriptions[0]["task"]
-    if name is None:
-        raise UserError(f"{runs[0]} was not trained for a task: say --task NAME (see `lspc tasks`)")
-    known = get_task(name)
+    names = [task or description["task"] for description in descriptions]
+    for run, name in zip(runs, names, strict=True):
+        if name is None:
+            raise UserError(f"{run} was not trained for a task: say --task NAME (see `lspc tasks`)")
+        if name != names[0]:
+            raise UserError(f"{run} was trained for {name}, {runs[0]} for {names[0]}: evaluate them one by one")
+    known = get_task(names[0])
     records: list[dict[str, Any]] = []
     with terminal.progress(counted=True) as display:
         bar = display.add_task("evaluating", total=None, note="")
         for run in runs:
             records += evaluation.evaluate(
                 run, known, episodes=episodes, variants=policies, modes=actions, workers=workers,
-                on_start=lambda what, count, run=run: display.reset(bar, total=count, note=f"{run}: {what}"),
+                on_start=lambda what, count, run=run: display.reset(bar, total=count, note=f"{run.name}: {what}"),
                 on_episode=lambda: display.advance(bar),
                 on_trouble=lambda line: display.console.print(f"[yellow]{line}", highlight=False),
             )  # fmt: skip
@@ -290,8 +314,12 @@ def _task(name: str | None, path: Path) -> Any:
     from lspc import data
     from lspc.tasks import get_task
 
-    name = name or str(data.read_metadata(path).get("task", ""))
-    return get_task(name) if name else None
+    if name:
+        return get_task(name)
+    # A file that cannot be read is told by whoever opens it; one that names a task of its own is no fault.
+    with suppress(UserError):
+        return get_task(str(data.read_metadata(path)["task"]))
+    return None
 
 
 def _print_json(value: Any) -> None:
@@ -337,9 +365,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             train(rest)
         else:
             tyro.cli(function, args=rest, prog=f"lspc {verb}")
-    except UserError as error:
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (UserError, OSError) as error:
         print(f"lspc: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt as stopped:
-        print(f"\nlspc: {stopped or 'stopped'}", file=sys.stderr)
+        print(f"\nlspc: {str(stopped) or 'stopped'}", file=sys.stderr)
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from lspc import data, files, sims
+from lspc.data.formats import HDF5_SUFFIXES, NPZ_SUFFIX
 from lspc.data.grid import grid_filter
 from lspc.errors import UserError
+from lspc.sims.pool import usable_cores
 from lspc.tasks import Task, get_task
 from lspc.version import __version__
 
@@ -43,16 +45,18 @@ class AgentSpec:
     cost_limit: float | None
     start_multiplier: float
     steps: int
+    warmup: int
+    """Steps before the cost limit begins to act."""
     seed: int
 
 
-def population(task: Task, agents: int, steps: int, seed: int) -> list[AgentSpec]:
+def population(task: Task, agents: int, steps: int, warmup: int, seed: int) -> list[AgentSpec]:
     specs = []
     for i in range(agents):
         share = LIMITS[i % len(LIMITS)]
         limit = None if share is None else share * task.cost_max
         multiplier = START_MULTIPLIERS[i % len(LIMITS)]
-        specs.append(AgentSpec(task.name, i, limit, multiplier, steps, seed * 1000 + i))
+        specs.append(AgentSpec(task.name, i, limit, 0.0 if warmup else multiplier, steps, warmup, seed * 1000 + i))
     return specs
 
 
@@ -108,7 +112,7 @@ def train_agent(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) 
     key = jax.random.key(spec.seed)
     key, init_key = jax.random.split(key)
     state = ppo.init(init_key, task.observation_dim, task.action_dim, config, spec.start_multiplier)
-    simulators = [sims.make(task) for _ in range(SIMULATORS)]
+    simulators = [sims.make(task, pictures=False) for _ in range(SIMULATORS)]
     observations = np.stack([s.reset(int(rng.integers(2**31))) for s in simulators])
     norm, recorder = RunningNorm(task.observation_dim), Recorder()
     episode_costs, episode_rewards, taken = [0.0] * SIMULATORS, [0.0] * SIMULATORS, 0
@@ -154,7 +158,7 @@ def train_agent(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) 
             terminated=jnp.asarray(ends[..., 2]),
             ended=jnp.asarray(ends[..., 3]),
         )
-        if finished and spec.cost_limit is not None:
+        if finished and spec.cost_limit is not None and taken > spec.warmup:
             cost = jnp.asarray(np.mean([c for _, c in finished]))
             multiplier = ppo.update_multiplier(state.multiplier, cost, spec.cost_limit, config.multiplier_rate)
             state = state._replace(multiplier=multiplier)
@@ -180,6 +184,7 @@ def collect(
     *,
     agents: int = len(LIMITS),
     steps: int = 150_000,
+    warmup: int = 0,
     episodes: int | None = None,
     seed: int = 0,
     compact: bool = False,
@@ -188,29 +193,49 @@ def collect(
 ) -> data.Dataset:
     """Collect a dataset for `task` and write it to `out`; the same arguments give the same file, byte for byte."""
     task = get_task(task) if isinstance(task, str) else task
+    out, workers = Path(out), usable_cores() if workers is None else workers
+    episodes = task.dataset_episodes if episodes is None else episodes
+    if min(agents, workers, episodes) < 1 or seed < 0:
+        raise UserError("agents, workers and episodes must be 1 or more, and the seed 0 or more")
+    if steps < SIMULATORS * task.episode_length:
+        least = SIMULATORS * task.episode_length
+        raise UserError(f"{steps} steps are too few for an episode of {task.name}: give an agent {least} or more")
+    if out.suffix.lower() not in (*HDF5_SUFFIXES, NPZ_SUFFIX):
+        raise UserError(f"{out}: give it a name that ends in .hdf5 or .npz")
     sims.make(task).close()  # a missing simulator is told here, once, not by every agent
-    out = Path(out)
-    specs = population(task, agents, steps, seed)
+    specs = population(task, agents, steps, warmup, seed)
     parts = out.with_name(out.name + ".parts")
-    parts.mkdir(parents=True, exist_ok=True)
-    _run_population(specs, parts, workers or len(os.sched_getaffinity(0)), on_progress or (lambda *_: None))
-    everything = _join([_part(parts, spec) for spec in specs])
-    dataset = choose_episodes(everything, task, episodes or task.dataset_episodes, seed)
-    if compact:
-        dataset = rounded(dataset)
-    settings = {"agents": agents, "steps": steps, "episodes": episodes or task.dataset_episodes, "seed": seed}
-    data.save(dataset, out, metadata={"task": task.name, "collected_by": f"lspc {__version__}", **settings})
-    shutil.rmtree(parts)
+    with files.locked(parts):
+        _run_population(specs, parts, workers, on_progress or (lambda *_: None))
+        everything = _join([_part(parts, spec) for spec in specs])
+        dataset = choose_episodes(everything, task, episodes, seed)
+        if compact:
+            dataset = rounded(dataset)
+        settings = {
+            "agents": agents,
+            "steps": steps,
+            "warmup": warmup,
+            "episodes": episodes,
+            "seed": seed,
+            "compact": int(compact),
+        }
+        data.save(dataset, out, metadata={"task": task.name, "collected_by": f"lspc {__version__}", **settings})
+        shutil.rmtree(parts)
     return dataset
 
 
 def choose_episodes(everything: data.Dataset, task: Task, episodes: int, seed: int) -> data.Dataset:
-    """DSRL's grid filter with the fullest cells that leave at most `episodes` episodes."""
+    """DSRL's grid filter with the fullest cells that leave at most `episodes` episodes.
+
+    Episodes below the task's smallest return, such as a car that drives backwards, are left out as in DSRL's data.
+    If one episode per cell is too many already, as many of those as are wanted are drawn at random.
+    """
+    forward = np.flatnonzero(everything.returns >= task.reward_min)
 
     def chosen(max_per_cell: int) -> np.ndarray:
-        return grid_filter(
-            everything.returns,
-            everything.cost_returns,
+        in_cells = grid_filter(
+            everything.returns[forward],
+            everything.cost_returns[forward],
             cost_bins=task.cbins,
             reward_bins=task.rbins,
             max_per_bin=max_per_cell,
@@ -218,9 +243,18 @@ def choose_episodes(everything: data.Dataset, task: Task, episodes: int, seed: i
             max_cost=task.cost_max,
             rng=np.random.default_rng(seed),
         )
+        return forward[in_cells]
 
     fullest = max((n for n in range(1, 200) if len(chosen(n)) <= episodes), default=1)
-    return everything.select(chosen(fullest))
+    kept = chosen(fullest)
+    if len(kept) == 0:
+        raise UserError(
+            f"none of the {len(everything.episodes)} collected episodes is worth keeping: each costs more than "
+            f"{task.cost_max} or is alone of its kind; give the agents more steps"
+        )
+    if len(kept) > episodes:
+        kept = np.sort(np.random.default_rng(seed).choice(kept, episodes, replace=False))
+    return everything.select(kept)
 
 
 def rounded(dataset: data.Dataset, bits: int = 11) -> data.Dataset:
@@ -238,8 +272,7 @@ def rounded(dataset: data.Dataset, bits: int = 11) -> data.Dataset:
 
 def _part(folder: Path, spec: AgentSpec) -> Path:
     """Named after everything that decides its content, so that leftovers of another call are never taken."""
-    limit = "none" if spec.cost_limit is None else f"{spec.cost_limit:g}"
-    return folder / f"agent{spec.index}-limit{limit}-steps{spec.steps}-seed{spec.seed}.npz"
+    return folder / f"agent{spec.index}-{files.content_hash([asdict(spec), __version__])}.npz"
 
 
 def _join(paths: list[Path]) -> data.Dataset:
@@ -256,22 +289,24 @@ def _run_population(specs: list[AgentSpec], parts: Path, workers: int, on_progre
             on_progress(spec.index, {"steps": spec.steps})
         else:
             waiting.put(spec)
-    running: dict[int, subprocess.Popen[str]] = {}
+    running: list[subprocess.Popen[str]] = []
     failures: list[str] = []
+    starting = threading.Lock()
 
     def serve() -> None:
-        while not waiting.empty() and not failures:
-            try:
-                spec = waiting.get_nowait()
-            except queue.Empty:
-                return
-            process = running[spec.index] = _start(spec, _part(parts, spec))
-            assert process.stdout is not None
+        while True:
+            with starting:
+                if failures or waiting.empty():
+                    return
+                spec = waiting.get()
+                process = _start(spec, _part(parts, spec))
+                running.append(process)
             last = ""
-            for last in process.stdout:
-                if last.startswith("{"):
-                    on_progress(spec.index, json.loads(last))
-            if process.wait() != 0:
+            with process:
+                for last in process.stdout or ():
+                    if last.startswith("{"):
+                        on_progress(spec.index, json.loads(last))
+            if process.returncode != 0:
                 failures.append(f"agent {spec.index} of the collection stopped: {last.strip()}; run again to go on")
 
     threads = [threading.Thread(target=serve, daemon=True) for _ in range(workers)]
@@ -280,12 +315,14 @@ def _run_population(specs: list[AgentSpec], parts: Path, workers: int, on_progre
     try:
         for thread in threads:
             thread.join()
-    finally:
-        for process in running.values():
+    except BaseException:
+        with starting:  # from here on no thread starts another
+            failures.append("stopped")
+        for process in running:
             process.terminate()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+        for thread in threads:
+            thread.join()
+        raise
     if failures:
         raise UserError(failures[0])
 

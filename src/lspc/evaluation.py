@@ -22,6 +22,7 @@ from lspc.version import __version__
 FIRST_EPISODE_SEED = 1_000_000
 """Evaluation episodes are numbered from here, far from the seeds that collected data may have used."""
 RECORDS = "evaluations.jsonl"
+MODES = ("deterministic", "sampled")
 Record = dict[str, Any]
 
 
@@ -31,7 +32,7 @@ def evaluate(
     *,
     episodes: int = 20,
     variants: Sequence[str] | None = None,
-    modes: Sequence[str] = ("deterministic", "sampled"),
+    modes: Sequence[str] = MODES,
     workers: int | None = None,
     first_seed: int = FIRST_EPISODE_SEED,
     on_start: Callable[[str, int], None] | None = None,
@@ -40,6 +41,8 @@ def evaluate(
 ) -> list[Record]:
     """Roll out every policy of a finished run; the records replace those of the same policies in the run's folder."""
     run = Path(run)
+    if episodes < 1 or not modes or set(modes) - set(MODES):
+        raise UserError(f"episodes must be 1 or more and modes among {', '.join(MODES)}; got {episodes}, {modes}")
     description = files.read_run(run)
     if description["spec"]["observation_dim"] != task.observation_dim:
         raise UserError(
@@ -52,7 +55,7 @@ def evaluate(
             policy = load_policy(run, seed=seed, variant=variant)
             for mode in modes:
                 if on_start:
-                    on_start(f"{variant} ({mode}), seed {seed}", episodes)
+                    on_start(f"{variant} {mode}, seed {seed}", episodes)
                 rolled = run_episodes(
                     task,
                     policy.for_episodes(sampled=mode == "sampled"),
@@ -62,6 +65,7 @@ def evaluate(
                     on_trouble=on_trouble,
                 )
                 identity = {
+                    "run": run.resolve().name,
                     "task": task.name,
                     "method": description["method"],
                     "policy": policy_name(variant, description["config"]),
@@ -117,27 +121,40 @@ class Summary:
     over_budget: dict[int, float]
     """Share of episodes whose cost exceeds the threshold."""
     reached: dict[int, float | None]
-    """Mean return as a share of the best return among the data's episodes within the threshold."""
+    """Normalised reward as a share of that of the data's best episode within the threshold."""
 
 
 def bootstrap(groups: Sequence[np.ndarray], draws: int = 2000, seed: int = 0) -> Interval:
     """Mean and 95 % interval, drawing seeds first and episodes within each."""
     rng = np.random.default_rng(seed)
-    means = np.empty(draws)
-    for i in range(draws):
-        chosen = rng.integers(len(groups), size=len(groups))
-        means[i] = np.mean([groups[g][rng.integers(len(groups[g]), size=len(groups[g]))].mean() for g in chosen])
-    low, high = np.percentile(means, [2.5, 97.5])
+    chosen = rng.integers(len(groups), size=(draws, len(groups)))
+    means = np.empty(chosen.shape)
+    for number, group in enumerate(groups):
+        places = chosen == number
+        means[places] = group[rng.integers(len(group), size=(places.sum(), len(group)))].mean(axis=1)
+    low, high = np.percentile(means.mean(axis=1), [2.5, 97.5])
     return Interval(float(np.mean([g.mean() for g in groups])), float(low), float(high))
 
 
 def summarise(records: Iterable[Record], task: Task, dataset: Dataset | None = None) -> list[Summary]:
-    """One row for each policy and mode, in the order they were measured."""
-    cells: dict[tuple[str, str], dict[int, list[tuple[float, float]]]] = {}
+    """One row for each policy and mode, in the order they were measured.
+
+    Runs that differ in the seed alone are one policy; if they differ in more, the run's name tells the rows apart.
+    """
+    rows: dict[tuple[str, str], dict[tuple[str, str], list[Record]]] = {}
     for record in records:
-        seeds = cells.setdefault((record["policy"], record["mode"]), {})
-        seeds.setdefault(record["training_seed"], []).append((record["reward_return"], record["cost_return"]))
-    return [_summary(policy, mode, seeds, task, dataset) for (policy, mode), seeds in cells.items()]
+        same = rows.setdefault((record["policy"], record["mode"]), {})
+        same.setdefault((record["config"], record["dataset"]), []).append(record)
+    summaries = []
+    for (policy, mode), settings in rows.items():
+        for alike in settings.values():
+            seeds: dict[int, list[tuple[float, float]]] = {}
+            for record in alike:
+                pair = record["reward_return"], record["cost_return"]
+                seeds.setdefault(record["training_seed"], []).append(pair)
+            name = policy if len(settings) == 1 else f"{policy}, {alike[0]['run']}"
+            summaries.append(_summary(name, mode, seeds, task, dataset))
+    return summaries
 
 
 def behaviour(dataset: Dataset, task: Task) -> Summary:

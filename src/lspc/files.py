@@ -1,5 +1,6 @@
 """Writing files so that a reader never sees half of one: to a neighbour first, then renamed into place."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -11,13 +12,16 @@ from typing import Any
 
 from lspc.errors import UserError
 
+UNFINISHED = ".unfinished-"
+"""How the name of a file begins while it is being written; a kill may leave one behind."""
+
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it replaces `path`, else it is removed."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f"{UNFINISHED}{path.name}.", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -42,7 +46,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    return _parse(Path(path).read_text(encoding="utf-8"), f"{path}")
 
 
 def write_jsonl(path: str | Path, rows: list[dict[str, Any]]) -> None:
@@ -62,7 +66,34 @@ def append_jsonl(path: str | Path, rows: list[dict[str, Any]]) -> None:
 def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a JSON-lines file; a last line without its end was torn by a kill and is left out."""
     lines = Path(path).read_text(encoding="utf-8").split("\n")[:-1]
-    return [json.loads(line) for line in lines if line]
+    return [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line]
+
+
+def _parse(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{place}: damaged, not JSON ({error}); mend or delete it") from error
+
+
+@contextmanager
+def locked(folder: str | Path) -> Iterator[None]:
+    """Make `folder` this process's alone and clear what a killed one left half written.
+
+    The system lets go of the lock however the process ends.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{folder} is in use by another process: wait for it or choose another") from error
+        except OSError:
+            pass  # a file system without locks: better unprotected than unusable
+        for leftover in folder.glob(f"{UNFINISHED}*"):
+            leftover.unlink()
+        yield
 
 
 def as_json(value: Any) -> Any:

@@ -32,9 +32,14 @@ def load_policy(path: str | Path, *, seed: int | None = None, variant: str | Non
     """The policy in a run folder (of its first seed unless told) or in a policy folder itself."""
     folder = policy_folder(Path(path), seed)
     card = files.read_json(folder / CARD)
-    method = algos.get(card["method"])
-    spec = Spec(**_tuples(card["spec"]))
-    config = method.Config(**_tuples(card["config"]))
+    try:
+        method = algos.get(card["method"])
+        spec = Spec(**_tuples(card["spec"]))
+        config = method.Config(**_tuples(card["config"]))
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{folder / CARD}: not a card that this version of lspc can read ({error})") from error
+    if seed not in (None, card.get("training_seed", seed)):
+        raise UserError(f"{folder} is the policy of seed {card['training_seed']}, not of seed {seed}")
     skeleton = eqx.filter_eval_shape(lambda key: method.policy(method.init(key, spec, config)), jax.random.key(0))
     net = checkpoints.read(folder / WEIGHTS, skeleton)
     variant = variant or net.variants[0]
@@ -48,8 +53,9 @@ def policy_folder(path: Path, seed: int | None = None) -> Path:
         return path
     folders = {int(p.parent.name.removeprefix("seed-")): p.parent for p in path.glob(f"policy/seed-*/{CARD}")}
     if not folders:
-        unfinished = "its training has not finished" if (path / "config.json").exists() else "is it a run folder?"
-        raise UserError(f"{path} holds no policy: {unfinished}")
+        if (path / "config.json").exists():
+            raise UserError(f"{path} holds no policy yet: its training has not finished; run it again to go on")
+        raise UserError(f"{path} holds no policy: is it the folder of a run?")
     if seed is not None and seed not in folders:
         raise UserError(f"{path} has no seed {seed}: it has {', '.join(map(str, sorted(folders)))}")
     return folders[min(folders) if seed is None else seed]
@@ -71,8 +77,8 @@ class TrainedPolicy:
         """The action for `observation` (one or a batch of them); sampled with `rng`, else the deterministic one."""
         observation = np.asarray(observation, np.float32)
         expected = self.card["spec"]["observation_dim"]
-        if observation.shape[-1] != expected:
-            raise UserError(f"the policy was trained on observations of size {expected}, not {observation.shape[-1]}")
+        if observation.shape[-1:] != (expected,):
+            raise UserError(f"the policy takes observations of size {expected}, not of shape {observation.shape}")
         if not np.isfinite(observation).all():
             raise UserError("the observation holds NaN or infinity: refusing to act on it")
         shape = (*observation.shape[:-1], self.net.noise_dim)

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -107,24 +108,35 @@ def train(
     The folder holds config.json, metrics.jsonl, the last checkpoints and, at the end, policy/seed-N.
     """
     out, module = Path(out), algos.get(method)
-    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
-        raise UserError(f"seeds {list(seeds)}: give one or more different whole numbers, 0 or above")
+    _check_request(dataset, config, seeds, task)
     learned = module.prepare(dataset, config)
     spec = Spec.of(learned)
     description = _describe(dataset, learned, config, method, seeds, task, provenance or {}, spec)
-    _claim(out, description)
-    states, step = _restore(out, init_states(module, spec, config, seeds))
+    with files.locked(out), _tensorboard(out if tensorboard else None) as track:
+        _claim(out, description)
+        if not all((_policy_folder(out, seed) / policy.CARD).exists() for seed in seeds):
+            states = _run(module, learned, spec, config, seeds, out, track, on_progress)
+            for i, seed in enumerate(seeds):
+                net = module.policy(jax.tree.map(lambda leaf, i=i: leaf[i], states))
+                policy.save(_policy_folder(out, seed), net, {**description, "training_seed": seed})
+    return out
+
+
+def _run(module: Method, learned: Dataset, spec: Spec, config: Any, seeds: Sequence[int], out: Path,
+         track: "Track", on_progress: Callable[[Progress], None] | None) -> Any:  # fmt: skip
+    """From the last checkpoint to the last update; returns the states, stacked by seed."""
+    states, step = _restore(out, lambda: init_states(module, spec, config, seeds))
     rows, seed_array = jax.device_put(pack(learned)), jnp.asarray(seeds)
     chunk = make_chunk(module, spec, config.batch_size)
     bounds = module.metric_bounds(spec, config)
-
-    with _stop_requests() as stop, _tensorboard(out if tensorboard else None) as track:
+    with _stop_requests() as stop:
         while step < config.steps:
             length, began = min(CHUNK, config.steps - step), time.perf_counter()
             states, metrics = chunk(states, seed_array, rows, jnp.asarray(step), length=length)
             per_seed = {name: np.asarray(values).tolist() for name, values in metrics.items()}
             step += length
-            _check_health(per_seed, bounds, seeds, out, step)
+            if ill := _illness(per_seed, bounds, seeds) or _broken_weights(states):
+                raise UserError(_divergence(ill, out, step))
             lines = [
                 {"step": step, "seed": seed, **{name: values[i] for name, values in per_seed.items()}}
                 for i, seed in enumerate(seeds)
@@ -139,8 +151,21 @@ def train(
                 raise Interrupted(
                     f"stopped at update {step} of {config.steps}, all saved; run the same command again to go on"
                 )
-    _leave_policies(out, module, states, description)
-    return out
+    return states
+
+
+def _check_request(dataset: Dataset, config: Any, seeds: Sequence[int], task: Task | None) -> None:
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**31:
+        raise UserError(f"seeds {list(seeds)}: give one or more different whole numbers from 0 to 2**31 - 1")
+    for name in ("steps", "batch_size"):
+        if getattr(config, name) < 1:
+            raise UserError(f"{name} is {getattr(config, name)}; it must be 1 or more")
+    sizes = dataset.observation_dim, dataset.action_dim
+    if task and sizes != (task.observation_dim, task.action_dim):
+        raise UserError(
+            f"{dataset.source}: observations and actions of size {sizes[0]} and {sizes[1]}, but {task.name} has "
+            f"{task.observation_dim} and {task.action_dim}; is it the data of another task?"
+        )
 
 
 def _describe(dataset: Dataset, learned: Dataset, config: Any, method: str, seeds: Sequence[int], task: Task | None,
@@ -168,19 +193,22 @@ def _claim(out: Path, description: dict[str, Any]) -> None:
     path = out / "config.json"
     wanted = files.as_json(description)
     if not path.exists():
+        if checkpoint_paths(out):
+            raise UserError(f"{out} has checkpoints but no config.json; choose another --out or delete that folder")
         files.write_json(path, wanted)
         return
-    found = files.read_json(path)
-    for part in ("method", "seeds", "config", "dataset"):
-        a, b = found.get(part), wanted[part]
-        if part == "dataset":
-            a, b = a["fingerprint"], b["fingerprint"]
-        if a != b:
-            detail = f"{part} {a} there, {b} now"
-            if isinstance(a, dict) and isinstance(b, dict):
-                name = next(k for k in b if a.get(k) != b[k])
-                detail = f"{name} is {a.get(name)} there, {b[name]} now"
+    there, now = _identity(files.read_json(path)), _identity(wanted)
+    for name in {**now, **there}:
+        if there.get(name) != now.get(name):
+            detail = f"{name} is {there.get(name)} there, {now.get(name)} now"
             raise UserError(f"{out} holds another run ({detail}); choose another --out or delete that folder")
+
+
+def _identity(description: dict[str, Any]) -> dict[str, Any]:
+    """All that decides a run's numbers, flat, so that a difference can be named."""
+    data = description.get("dataset", {}).get("fingerprint")
+    outer = {"method": description.get("method"), "seeds": description.get("seeds"), "dataset": data}
+    return {**outer, **description.get("config", {})}
 
 
 def checkpoint_paths(out: Path) -> list[Path]:
@@ -193,42 +221,50 @@ def _save(out: Path, states: Any, step: int) -> None:
         old.unlink()
 
 
-def _restore(out: Path, states: Any) -> tuple[Any, int]:
-    """The newest checkpoint, with the metrics cut back to it; the fresh states if there is none."""
+def _restore(out: Path, fresh: Callable[[], Any]) -> tuple[Any, int]:
+    """The newest checkpoint, with the metrics cut back to it; fresh states if there is none."""
     paths, step = checkpoint_paths(out), 0
     if paths:
         step = int(checkpoints.read_facts(paths[-1])["step"])
-        states = checkpoints.read(paths[-1], states)
+        states = checkpoints.read(paths[-1], eqx.filter_eval_shape(fresh))
+    else:
+        states = fresh()
     metrics = out / "metrics.jsonl"
     if metrics.exists():
         files.write_jsonl(metrics, [row for row in files.read_jsonl(metrics) if row["step"] <= step])
     return states, step
 
 
-def _check_health(
-    metrics: dict[str, list[float]], bounds: dict[str, float], seeds: Sequence[int], out: Path, step: int
-) -> None:
+def _illness(metrics: dict[str, list[float]], bounds: dict[str, float], seeds: Sequence[int]) -> str | None:
+    """The first metric that shows that training has diverged."""
     for name, values in metrics.items():
         for seed, value in zip(seeds, values, strict=True):
-            reason = None
             if not np.isfinite(value):
-                reason = f"{name} is {value}"
-            elif abs(value) > bounds.get(name, np.inf):
-                reason = f"{name} is {value:.3g}, beyond what the data allow ({bounds[name]:.3g})"
-            if reason:
-                kept = checkpoint_paths(out)
-                where = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint was written yet"
-                raise UserError(
-                    f"training diverged before update {step} (seed {seed}): {reason}; {where}. "
-                    "Try a smaller --learning-rate, or --scale-rewards / --normalise-observations if they are off"
-                )
+                return f"{name} of seed {seed} is {value}"
+            if abs(value) > bounds.get(name, np.inf):
+                return f"{name} of seed {seed} is {value:.3g}, beyond what the data allow ({bounds[name]:.3g})"
+    return None
 
 
-def _leave_policies(out: Path, method: Method, states: Any, description: dict[str, Any]) -> None:
-    for i, seed in enumerate(description["seeds"]):
-        state = jax.tree.map(lambda leaf, i=i: leaf[i], states)
-        card = {**description, "training_seed": seed}
-        policy.save(out / "policy" / f"seed-{seed}", method.policy(state), card)
+def _broken_weights(states: Any) -> str | None:
+    """What the chunk's last update broke, which no metric has seen yet."""
+    for name, leaf in checkpoints.named(states).items():
+        if not np.isfinite(np.asarray(leaf)).all():
+            return f"{name} holds NaN or infinity"
+    return None
+
+
+def _divergence(reason: str, out: Path, step: int) -> str:
+    kept = checkpoint_paths(out)
+    where = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint was written yet"
+    return (
+        f"training diverged before update {step}: {reason}; {where}. "
+        "Try a smaller --learning-rate, or --scale-rewards / --normalise-observations if they are off"
+    )
+
+
+def _policy_folder(out: Path, seed: int) -> Path:
+    return out / "policy" / f"seed-{seed}"
 
 
 @contextmanager
@@ -238,7 +274,7 @@ def _stop_requests() -> Iterator[threading.Event]:
 
     def ask(number: int, frame: Any) -> None:
         if stop.is_set():
-            raise KeyboardInterrupt
+            raise Interrupted("stopped at once; run the same command again to go on from the last checkpoint")
         stop.set()
 
     if threading.current_thread() is not threading.main_thread():
@@ -252,8 +288,12 @@ def _stop_requests() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+Track = Callable[[list[dict[str, Any]]], None]
+"""Takes one line of metrics per seed."""
+
+
 @contextmanager
-def _tensorboard(folder: Path | None) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+def _tensorboard(folder: Path | None) -> Iterator[Track]:
     """A function that passes metric lines on to TensorBoard, one curve per seed; it does nothing without a folder."""
     if folder is None:
         yield lambda lines: None
@@ -269,9 +309,10 @@ def _tensorboard(folder: Path | None) -> Iterator[Callable[[list[dict[str, Any]]
     def track(lines: list[dict[str, Any]]) -> None:
         for line in lines:
             seed, step = line["seed"], line["step"]
-            writer = writers.setdefault(seed, EventFileWriter(str(folder / "tensorboard" / f"seed-{seed}")))
+            if seed not in writers:
+                writers[seed] = EventFileWriter(str(folder / "tensorboard" / f"seed-{seed}"))
             values = [Summary.Value(tag=k, simple_value=v) for k, v in line.items() if k not in ("step", "seed")]
-            writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+            writers[seed].add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
     try:
         yield track

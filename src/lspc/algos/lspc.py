@@ -52,8 +52,8 @@ class Config:
     """Choose lambda per batch so that this share of it counts in the CVAE's regression; none: cost_temperature."""
     reward_share: float | None = 0.4
     """Choose zeta per batch so that this share of it counts as rewarding; none: reward_temperature."""
-    reference: Literal["safe", "data"] = "safe"
-    """Whose rewarding actions LSPC-O imitates: the safe policy's (reward times cost weight) or all the data's."""
+    reference_share: float | None = 0.2
+    """LSPC-O imitates rewarding actions among this safest share of the batch; none: among all (the paper)."""
     kl_weight: float = 0.5
     """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"
@@ -82,7 +82,7 @@ AS_PRINTED: dict[str, Any] = {
     "steps": 1_000_000,
     "cost_share": None,
     "reward_share": None,
-    "reference": "data",
+    "reference_share": None,
     "restriction": 0.25,
     "latent_form": "clamp",
     "normalise_observations": False,
@@ -239,22 +239,19 @@ def cost_weights(report: iql.CriticReport, config: Config) -> tuple[Array, Metri
     }
 
 
-def reward_weights(report: iql.CriticReport, safe: Array, config: Config) -> tuple[Array, Metrics]:
-    """exp(zeta A_r), times w_c when LSPC-O refers to the safe policy's actions."""
+def reward_weights(reward: iql.CriticReport, cost: iql.CriticReport, config: Config) -> tuple[Array, Metrics]:
+    """exp(zeta A_r), times a cost weight when LSPC-O looks for reward among safe actions only."""
     if config.reward_share is None:
         temperature = jnp.asarray(config.reward_temperature)
-        weights = advantage_weight(report.advantage, config.reward_temperature, config.max_weight)
+        weights = advantage_weight(reward.advantage, config.reward_temperature, config.max_weight)
         clipped = jnp.mean(weights >= config.max_weight)
     else:
-        weights, temperature = sharpest_weight(report.advantage, config.reward_share)
+        weights, temperature = sharpest_weight(reward.advantage, config.reward_share)
         clipped = jnp.zeros(())
-    if config.reference == "safe":
+    if config.reference_share is not None:
+        safe, _ = sharpest_weight(-cost.advantage, config.reference_share)
         weights = weights * safe
-    return weights, {
-        "temperature": temperature,
-        "clipped": clipped,
-        "effective_share": effective_share(weights),
-    }
+    return weights, {"temperature": temperature, "clipped": clipped, "effective_share": effective_share(weights)}
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
@@ -277,7 +274,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     reward, reward_report = learn(state.reward, batch.rewards * state.reward_scale, is_cost=False)
     cost, cost_report = learn(state.cost, batch.costs, is_cost=True)
     safe, safe_metrics = cost_weights(cost_report, config)
-    rewarding, rewarding_metrics = reward_weights(reward_report, safe, config)
+    rewarding, rewarding_metrics = reward_weights(reward_report, cost_report, config)
 
     cvae_key, encoder_key = jax.random.split(key)
     shape = (observations.shape[0], config.latent_dim)

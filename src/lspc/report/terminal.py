@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
-from lspc.doctor import Check
-from lspc.evaluation import Interval, Summary
-from lspc.tasks import Task
+if TYPE_CHECKING:  # a table of tasks should not wait for JAX
+    from lspc.doctor import Check
+    from lspc.evaluation import Interval, Summary
+    from lspc.tasks import Task
 
 console = Console()
 errors = Console(stderr=True)
@@ -20,56 +22,65 @@ errors = Console(stderr=True)
 def progress(*, counted: bool = False) -> Iterator[Progress]:
     """A progress display on standard error, so that piped output stays clean."""
     columns = [
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=10)),
+        BarColumn(bar_width=16),
         MofNCompleteColumn() if counted else TaskProgressColumn(),
         TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[note]}"),
+        TextColumn("[dim]{task.fields[note]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
     ]
     with Progress(*columns, console=errors) as display:
         yield display
 
 
-def evaluation_table(rows: Sequence[Summary], task: Task) -> Table:
-    table = Table(title=f"{task.name}: normalised reward, and cost in units of the budget (safe: below 1)")
-    for name in ("policy", "actions", "reward", *(f"cost@{k}" for k in task.thresholds), "mean cost", "raw cost"):
-        table.add_column(name, justify="left" if name in ("policy", "actions") else "right")
-    table.add_column("over budget " + "/".join(map(str, task.thresholds)), justify="right")
-    table.add_column(f"of best@{task.thresholds[0]}", justify="right")
+def evaluation_table(rows: "Sequence[Summary]", task: "Task") -> Table:
+    """Two lines per policy, so that it fits in 80 columns: what was measured, then its interval."""
+    title = f"{task.name}: reward and cost, normalised (cost 1 is the whole budget)"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    budgets = "/".join(map(str, task.thresholds))
+    costs = [f"cost\n@{k}" for k in task.thresholds]
+    table.add_column("policy\nactions")
+    for name in (
+        "reward",
+        *costs,
+        "mean cost",
+        "raw\ncost",
+        f"% over\n{budgets}",
+        f"% of\nbest@{task.thresholds[0]}",
+    ):
+        table.add_column(name, justify="right")
     for row in rows:
-        safe = row.average_cost.mean < 1
-        shares = "/".join(f"{100 * share:.0f}" for share in row.over_budget.values())
         reached = row.reached[task.thresholds[0]]
         table.add_row(
-            row.policy,
-            row.mode,
-            _interval(row.reward, 2),
+            f"{row.policy}\n[dim]{row.mode}",
+            _interval(row.reward),
             *(f"{interval.mean:.2f}" for interval in row.cost.values()),
-            _interval(row.average_cost, 2),
+            _interval(row.average_cost),
             f"{row.raw_cost.mean:.1f}",
-            f"{shares} %",
-            "-" if reached is None else f"{100 * reached:.0f} %",
-            style="bold" if safe else None,
+            "/".join(f"{100 * share:.0f}" for share in row.over_budget.values()),
+            "-" if reached is None else f"{100 * reached:.0f}",
+            style="bold" if row.average_cost.mean < 1 else None,
         )
     table.caption = (
-        "Bold: safe on average. In brackets: 95 % interval over seeds and episodes. "
-        f"Last column: reward as a share of the data's best episode within a budget of {task.thresholds[0]}."
+        "Bold: safe, mean cost below 1. In brackets: 95 % interval over seeds and episodes. % over: episodes "
+        f"over each budget. % of best: reward as a share of the data's best episode within a budget of {task.thresholds[0]}."
     )
     return table
 
 
-def _interval(interval: Interval, digits: int) -> str:
-    return f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+def _interval(interval: "Interval") -> str:
+    return f"{interval.mean:.2f}\n[dim]\\[{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def profile_table(profile: dict[str, Any], name: str) -> Table:
     table = Table(title=name, show_header=False)
-    table.add_column()
-    table.add_column()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for key in ("episodes", "transitions", "observation_dim", "action_dim"):
         table.add_row(key.replace("_", " "), f"{profile[key]:,}")
     for key in ("returns", "costs"):
-        table.add_row(key, "   ".join(f"{k} {v:.4g}" for k, v in profile[key].items()))
+        of = {name: f"{value:.4g}" for name, value in profile[key].items()}
+        whole = f"{of['min']} to {of['max']}, mean {of['mean']}, median {of['median']}"
+        table.add_row(key, f"{whole}\nhalf of the episodes: {of['q25']} to {of['q75']}")
     for threshold, share in profile["within_threshold"].items():
         best = profile["best_return_within_threshold"][threshold]
         told = "" if best is None else f", the best of them returns {best:.4g}"
@@ -79,10 +90,11 @@ def profile_table(profile: dict[str, Any], name: str) -> Table:
     return table
 
 
-def tasks_table(tasks: Sequence[Task], installed: dict[str, bool]) -> Table:
-    table = Table(title=f"{len(tasks)} tasks")
-    for name in ("task", "suite", "steps", "observation", "action", "return range", "budgets", "simulator"):
-        table.add_column(name)
+def tasks_table(tasks: "Sequence[Task]", installed: dict[str, bool]) -> Table:
+    table = Table(title=f"{len(tasks)} tasks", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("task", "suite", "steps", "obs", "act", "return range", "budgets", "ready"):
+        table.add_column(name, no_wrap=True)
+    table.caption = "obs, act: size of observation and action. ready: whether the simulator is installed."
     for task in tasks:
         table.add_row(
             task.name,
@@ -90,14 +102,14 @@ def tasks_table(tasks: Sequence[Task], installed: dict[str, bool]) -> Table:
             str(task.episode_length),
             str(task.observation_dim),
             str(task.action_dim),
-            f"{task.reward_min:.4g} to {task.reward_max:.4g}",
-            ", ".join(map(str, task.thresholds)),
-            "installed" if installed[task.name] else "-",
+            f"{task.reward_min:.1f} to {task.reward_max:.1f}",
+            "/".join(map(str, task.thresholds)),
+            "yes" if installed[task.name] else "-",
         )
     return table
 
 
-def doctor_table(checks: Sequence[Check]) -> Table:
+def doctor_table(checks: "Sequence[Check]") -> Table:
     table = Table(title="lspc doctor")
     for name in ("", "what", "found", "to mend it"):
         table.add_column(name)

@@ -1,0 +1,137 @@
+"""How fast training, evaluation and acting are, each beside what the machine could do, measured in one run.
+
+    make speed            (or: python benchmarks/speed.py --seconds 20)
+
+Updates per second at the paper's size (batch 1024, nets 256 x 256, latent 32, observation 8, action 2) stand beside
+the best large float32 matrix product that NumPy or JAX reaches in the same run: other jobs slow both alike.
+"""
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lspc import algos, data, training
+from lspc.algos.base import Spec
+from lspc.policy import TrainedPolicy
+from lspc.settings import resolve
+from lspc.sims.pool import run_episodes
+from lspc.tasks import get_task
+
+LSPC = algos.get("lspc")
+
+
+def best_rate(work: Callable[[], object], seconds: float) -> float:
+    """Calls per second, by the fastest call seen: what the machine does when nothing disturbs it."""
+    work()
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        began = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - began)
+    return 1.0 / best
+
+
+def matmul_gflops(seconds: float) -> float:
+    size = 2048
+    left = np.random.default_rng(0).standard_normal((size, size), dtype=np.float32)
+    on_device = jnp.asarray(left)
+    product = jax.jit(lambda x: x @ x)
+    rates = [
+        best_rate(lambda: left @ left, seconds),
+        best_rate(lambda: product(on_device).block_until_ready(), seconds),
+    ]
+    return 2 * size**3 * max(rates) / 1e9
+
+
+def mlp_flop(inputs: int, outputs: int, hidden: tuple[int, ...]) -> int:
+    sizes = [inputs, *hidden, outputs]
+    return sum(2 * a * b for a, b in pairwise(sizes))
+
+
+def update_gflop(spec: Spec, config: Any) -> float:
+    """Operations in the matrix products of one update; a gradient costs two more forward passes."""
+    o, a, z, hidden = spec.observation_dim, spec.action_dim, config.latent_dim, config.hidden
+    q, v = mlp_flop(o + a, 1, hidden), mlp_flop(o, 1, hidden)
+    critic = 2 * q + 3 * v + v + 3 * 2 * q  # slow twins; V with gradient; V of the next state; twins with gradient
+    cvae = 3 * (mlp_flop(o + a, 2 * z, hidden) + mlp_flop(o + z, a, hidden))
+    encoder = 3 * mlp_flop(o, 2 * z, hidden) + 2 * mlp_flop(o + z, a, hidden)  # no weight gradient of the decoder
+    return config.batch_size * (2 * critic + cvae + encoder) / 1e9
+
+
+def training_rate(preset: str, seconds: float, length: int) -> tuple[float, float]:
+    """Updates per second of one seed, and GFLOP of one update."""
+    dataset = data.load(data.bundled())
+    spec, config = Spec.of(dataset), resolve(LSPC, preset, get_task("BallCircle")).config
+    chunk = training.make_chunk(LSPC, spec, config.batch_size)
+    rows, seeds = jax.device_put(training.pack(dataset)), jnp.asarray([0])
+    holder = {"states": training.init_states(LSPC, spec, config, [0])}
+
+    def work() -> None:
+        holder["states"], metrics = chunk(holder["states"], seeds, rows, jnp.asarray(0), length=length)
+        jax.block_until_ready(metrics)
+
+    return length * best_rate(work, seconds), update_gflop(spec, config)
+
+
+def untrained_policy() -> TrainedPolicy:
+    spec = Spec.of(data.load(data.bundled()))
+    config = resolve(LSPC, "paper", get_task("BallCircle")).config
+    net = LSPC.policy(LSPC.init(jax.random.key(0), spec, config))
+    return TrainedPolicy(net, "LSPC-O", {"spec": {"observation_dim": spec.observation_dim}})
+
+
+def episodes_per_second(task: str, workers: int | None, count: int) -> float:
+    act = untrained_policy().for_episodes(sampled=False)
+    began = time.perf_counter()
+    run_episodes(get_task(task), act, list(range(count)), workers=workers)
+    return count / (time.perf_counter() - began)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=15.0, help="time spent on each measurement")
+    parser.add_argument("--json", help="also write the figures to this file")
+    seconds = (options := parser.parse_args()).seconds
+    if not data.bundled().exists():
+        parser.error("the bundled dataset is missing")
+
+    limit = matmul_gflops(seconds / 5)
+    paper, gflop = training_rate("paper", seconds, 25)
+    ours, _ = training_rate("default", seconds, 25)
+    small, small_gflop = training_rate("cpu", seconds, 50)
+    limit = max(limit, matmul_gflops(seconds / 5))
+    policy = untrained_policy()
+    observation = np.zeros(8, np.float32)
+    figures = {
+        "matmul_gflops": limit,
+        "gflop_per_update": gflop,
+        "updates_per_second_paper": paper,
+        "share_of_matmul_limit_paper": paper * gflop / limit,
+        "updates_per_second_default": ours,
+        "share_of_matmul_limit_default": ours * gflop / limit,
+        "updates_per_second_cpu_preset": small,
+        "share_of_matmul_limit_cpu_preset": small * small_gflop / limit,
+        "microseconds_per_action": 1e6 / best_rate(lambda: policy.act(observation), seconds / 5),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    for task, count in (("BallCircle", 160), ("CarCircle", 24)):
+        alone, pool = episodes_per_second(task, 0, count), episodes_per_second(task, None, count)
+        figures |= {f"episodes_per_second_{task}_one_process": alone, f"episodes_per_second_{task}_pool": pool,
+                    f"pool_speedup_{task}": pool / alone}  # fmt: skip
+    for name, value in figures.items():
+        print(f"{name:<45} {value:10.3g}")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(figures, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The tables of README and docs as Markdown, computed from the raw records beside this file.
+
+python results/table.py
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lspc import files
+from lspc.evaluation import Interval, bootstrap
+from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
+
+HERE = Path(__file__).parent
+TASKS = ("BallCircle", "BallRun", "CarRun", "CarCircle")
+Groups = dict[int, list[np.ndarray]]
+"""Threshold -> one array of values per training seed."""
+
+
+def by_seed(records: list[dict[str, Any]], policy: str, mode: str, field: str) -> list[np.ndarray]:
+    chosen = [r for r in records if r["policy"] == policy and r["mode"] == mode]
+    seeds = sorted({r["training_seed"] for r in chosen})
+    return [np.array([r[field] for r in chosen if r["training_seed"] == seed]) for seed in seeds]
+
+
+def row(name: str, task: Task, returns: Groups, costs: Groups, best: dict[str, float | None]) -> str:
+    """One line: for each threshold the policy made for it, then the average over the thresholds."""
+    reward = _mean_over_thresholds({k: [normalised_reward(task, g) for g in returns[k]] for k in task.thresholds})
+    cost = _mean_over_thresholds({k: [normalised_cost(g, k) for g in costs[k]] for k in task.thresholds})
+    each = [np.concatenate(costs[k]) for k in task.thresholds]
+    at = " / ".join(f"{normalised_cost(float(c.mean()), k):.2f}" for c, k in zip(each, task.thresholds, strict=True))
+    over = " / ".join(f"{100 * (c > k).mean():.0f}" for c, k in zip(each, task.thresholds, strict=True))
+    raw = np.mean([c.mean() for c in each])
+    tightest = task.thresholds[0]
+    yardstick = best[str(tightest)]
+    share = "-"
+    if yardstick is not None:
+        mean = np.mean([normalised_reward(task, float(g.mean())) for g in returns[tightest]])
+        share = f"{100 * mean / normalised_reward(task, yardstick):.0f} %"
+    mark = "**" if cost.mean < 1 else ""
+    return (
+        f"| {task.name} | {mark}{name}{mark} | {_show(reward)} | {mark}{_show(cost)}{mark} | {at} | {raw:.1f} "
+        f"| {over} | {share} |"
+    )
+
+
+def _mean_over_thresholds(groups: Groups) -> Interval:
+    per_seed = [np.mean(seed, axis=0) for seed in zip(*groups.values(), strict=True)]
+    return bootstrap(per_seed)
+
+
+def _show(interval: Interval) -> str:
+    return f"{interval.mean:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+
+
+def same(values: list[np.ndarray], task: Task) -> Groups:
+    """A policy that does not depend on the threshold serves for all of them."""
+    return dict.fromkeys(task.thresholds, values)
+
+
+def rows(task: Task) -> list[str]:
+    folder = HERE / task.name
+    best = files.read_json(folder / "data.json")["best_return_within_threshold"]
+    lines = []
+    for run, label in (("lspc", ""), ("paper", ", `paper`"), ("official", ", `official`")):
+        path = folder / run / "evaluations.jsonl"
+        if not path.exists():
+            continue
+        records = files.read_jsonl(path)
+        for policy in ("LSPC-S", "LSPC-O"):
+            for mode in ("deterministic", "sampled"):
+                returns, costs = (by_seed(records, policy, mode, f) for f in ("reward_return", "cost_return"))
+                if returns:
+                    name = f"{policy}{label}{'' if mode == 'deterministic' else ', sampled'}"
+                    lines.append(row(name, task, same(returns, task), same(costs, task), best))
+    runs = {k: folder / f"bc-{k}" / "evaluations.jsonl" for k in ("all", *task.thresholds)}
+    if all(path.exists() for path in runs.values()):
+        read = {k: files.read_jsonl(path) for k, path in runs.items()}
+
+        def field(k: int | str, name: str) -> list[np.ndarray]:
+            return by_seed(read[k], read[k][0]["policy"], "deterministic", name)
+
+        returns, costs = field("all", "reward_return"), field("all", "cost_return")
+        lines.append(row("BC", task, same(returns, task), same(costs, task), best))
+        safe_returns: Groups = {k: field(k, "reward_return") for k in task.thresholds}
+        safe_costs: Groups = {k: field(k, "cost_return") for k in task.thresholds}
+        lines.append(row("BC-Safe", task, safe_returns, safe_costs, best))
+    return lines
+
+
+def main() -> None:
+    print("| task | policy | reward | cost | cost at 10 / 20 / 40 | raw cost | % over 10 / 20 / 40 | of best at 10 |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in TASKS:
+        if (HERE / name / "data.json").exists():
+            print("\n".join(rows(get_task(name))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Small things the tests of the methods share: nets with known weights, a made-up batch, comparing of pytrees."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lspc.algos import lspc
+from lspc.algos.base import Batch, Spec
+from lspc.nets import MLP
+
+OBSERVATION, ACTION, LATENT = 3, 2, 2
+SPEC = Spec(
+    observation_dim=OBSERVATION,
+    action_dim=ACTION,
+    observation_mean=(0.5, -0.5, 0.0),
+    observation_std=(1.0, 2.0, 0.5),
+    return_min=0.0,
+    return_max=50.0,
+    largest_reward=3.0,
+    largest_cost=1.0,
+)
+
+
+def linear(weights: Sequence[Sequence[float]], bias: Sequence[float]) -> MLP:
+    """x W + b with the numbers given: no hidden layer."""
+    values = jnp.asarray(weights, jnp.float32), jnp.asarray(bias, jnp.float32)
+    net = MLP(values[0].shape[0], values[0].shape[1], (), key=jax.random.key(0))
+    return eqx.tree_at(lambda n: (n.layers[0].weight, n.layers[0].bias), net, values)
+
+
+def net(inputs: int, outputs: int, seed: int = 0) -> MLP:
+    return MLP(inputs, outputs, (8, 8), key=jax.random.key(seed))
+
+
+def batch(size: int = 16, seed: int = 0, **changes: Any) -> Batch:
+    rng = np.random.default_rng(seed)
+    arrays: dict[str, Any] = {
+        "observations": rng.normal(size=(size, OBSERVATION)),
+        "actions": rng.uniform(-0.9, 0.9, size=(size, ACTION)),
+        "rewards": rng.normal(size=size),
+        "costs": rng.integers(0, 2, size=size),
+        "next_observations": rng.normal(size=(size, OBSERVATION)),
+        "terminated": rng.random(size) < 0.2,
+        "truncated": rng.random(size) < 0.2,
+    }
+    return Batch(**{name: jnp.asarray(value, jnp.float32) for name, value in (arrays | changes).items()})
+
+
+def config(**changes: Any) -> lspc.Config:
+    return lspc.Config(**({"hidden": (8, 8), "latent_dim": LATENT, "batch_size": 16} | changes))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether every number of two pytrees is equal, bit for bit."""
+    return all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def all_zero(tree: Any) -> bool:
+    return all(not np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array)))
