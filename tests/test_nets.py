@@ -12,7 +12,9 @@ from lspc.nets import MLP, Learner, Linear
 def test_linear_is_x_w_plus_b_within_its_bounds() -> None:
     layer = Linear(16, 5, key=jax.random.key(0), scale=0.5)
     x = np.random.default_rng(0).normal(size=(3, 16)).astype(np.float32)
-    np.testing.assert_allclose(layer(jnp.asarray(x)), x @ np.asarray(layer.weight) + np.asarray(layer.bias), rtol=1e-5)
+    np.testing.assert_allclose(
+        layer(jnp.asarray(x)), x @ np.asarray(layer.weight) + np.asarray(layer.bias), rtol=1e-5
+    )
     bound = 0.5 / 16**0.5
     for values in (layer.weight, layer.bias):
         assert np.abs(values).max() <= bound

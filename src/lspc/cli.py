@@ -132,6 +132,7 @@ def collect(
     from lspc.tasks import get_task
 
     known = get_task(task)
+    collecting.check(known, out, agents=agents, steps=steps, episodes=episodes, seed=seed, workers=workers)
     with terminal.progress() as display:
         bars = [display.add_task(f"agent {i}", total=steps, note="waiting") for i in range(agents)]
 
@@ -317,7 +318,7 @@ def _task(name: str | None, path: Path) -> Any:
     if name:
         return get_task(name)
     # A file that cannot be read is told by whoever opens it; one that names a task of its own is no fault.
-    with suppress(UserError):
+    with suppress(UserError, KeyError):
         return get_task(str(data.read_metadata(path)["task"]))
     return None
 

@@ -193,16 +193,10 @@ def collect(
 ) -> data.Dataset:
     """Collect a dataset for `task` and write it to `out`; the same arguments give the same file, byte for byte."""
     task = get_task(task) if isinstance(task, str) else task
-    out, workers = Path(out), usable_cores() if workers is None else workers
+    out = Path(out)
+    check(task, out, agents=agents, steps=steps, episodes=episodes, seed=seed, workers=workers)
+    workers = usable_cores() if workers is None else workers
     episodes = task.dataset_episodes if episodes is None else episodes
-    if min(agents, workers, episodes) < 1 or seed < 0:
-        raise UserError("agents, workers and episodes must be 1 or more, and the seed 0 or more")
-    if steps < SIMULATORS * task.episode_length:
-        least = SIMULATORS * task.episode_length
-        raise UserError(f"{steps} steps are too few for an episode of {task.name}: give an agent {least} or more")
-    if out.suffix.lower() not in (*HDF5_SUFFIXES, NPZ_SUFFIX):
-        raise UserError(f"{out}: give it a name that ends in .hdf5 or .npz")
-    sims.make(task).close()  # a missing simulator is told here, once, not by every agent
     specs = population(task, agents, steps, warmup, seed)
     parts = out.with_name(out.name + ".parts")
     with files.locked(parts):
@@ -222,6 +216,20 @@ def collect(
         data.save(dataset, out, metadata={"task": task.name, "collected_by": f"lspc {__version__}", **settings})
         shutil.rmtree(parts)
     return dataset
+
+
+def check(
+    task: Task, out: Path, *, agents: int, steps: int, episodes: int | None, seed: int, workers: int | None
+) -> None:
+    """Refuse what cannot end well, before any work."""
+    if min(agents, 1 if workers is None else workers, 1 if episodes is None else episodes) < 1 or seed < 0:
+        raise UserError("agents, workers and episodes must be 1 or more, and the seed 0 or more")
+    least = SIMULATORS * task.episode_length
+    if steps < least:
+        raise UserError(f"{steps} steps are too few for an episode of {task.name}: give an agent {least} or more")
+    if out.suffix.lower() not in (*HDF5_SUFFIXES, NPZ_SUFFIX):
+        raise UserError(f"{out}: give it a name that ends in .hdf5 or .npz")
+    sims.make(task).close()  # a missing simulator is told here, once, not by every agent
 
 
 def choose_episodes(everything: data.Dataset, task: Task, episodes: int, seed: int) -> data.Dataset:
@@ -250,7 +258,8 @@ def choose_episodes(everything: data.Dataset, task: Task, episodes: int, seed: i
     if len(kept) == 0:
         raise UserError(
             f"none of the {len(everything.episodes)} collected episodes is worth keeping: each costs more than "
-            f"{task.cost_max} or is alone of its kind; give the agents more steps"
+            f"{task.cost_max}, returns less than {task.reward_min:g} or is alone of its kind; "
+            "give the agents more steps"
         )
     if len(kept) > episodes:
         kept = np.sort(np.random.default_rng(seed).choice(kept, episodes, replace=False))

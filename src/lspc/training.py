@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,8 +65,12 @@ def init_states(method: Method, spec: Spec, config: Any, seeds: Sequence[int]) -
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
+@lru_cache(maxsize=8)
 def make_chunk(method: Method, spec: Spec, batch_size: int) -> Callable[..., tuple[Any, Metrics]]:
-    """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed."""
+    """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
+
+    It is remembered, so that runs of the same shape in one process compile once.
+    """
 
     def one_seed(state: Any, seed: Array, rows: Array, start: Array, length: int) -> tuple[Any, Metrics]:
         key = jax.random.fold_in(jax.random.key(seed), 1)

@@ -56,7 +56,13 @@ def config(**changes: Any) -> lspc.Config:
 
 def same(a: Any, b: Any) -> bool:
     """Whether every number of two pytrees is equal, bit for bit."""
-    return all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+    return all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def close(a: Any, b: Any, *, rtol: float = 1e-4, atol: float = 1e-6) -> None:
+    """Every number of two pytrees is nearly equal: the same sum, compiled in another way."""
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=atol)
 
 
 def all_zero(tree: Any) -> bool:

@@ -26,19 +26,19 @@ PROBE = 64
 
 @dataclass(frozen=True)
 class Config:
-    steps: int = 100_000
-    """Gradient updates. The paper trains for 1,000,000."""
-    batch_size: int = 1024
+    steps: int = 30_000
+    """Gradient updates."""
+    batch_size: int = 256
     """Transitions per update."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of every network."""
     latent_dim: int = 32
     """Size of the latent safety space."""
-    learning_rate: float = 3e-4
+    learning_rate: float = 1e-3
     """Adam's step size, for all parts."""
     discount: float = 0.99
     """Weight of the next step's value, for reward and cost alike."""
-    target_rate: float = 0.005
+    target_rate: float = 0.02
     """Share of the fast Q networks mixed into their slow copies at every update."""
     expectile: float = 0.7
     """xi of the asymmetric loss: 0.5 values the data's average action; higher, its better (or safer) ones."""
@@ -80,22 +80,33 @@ class Config:
 
 AS_PRINTED: dict[str, Any] = {
     "steps": 1_000_000,
+    "batch_size": 1024,
+    "latent_dim": 32,
+    "learning_rate": 3e-4,
+    "discount": 0.99,
+    "target_rate": 0.005,
+    "expectile": 0.7,
+    "cost_temperature": 2.0,
+    "reward_temperature": 2.0,
+    "max_weight": 200.0,
     "cost_share": None,
     "reward_share": None,
     "reference_share": None,
+    "kl_weight": 0.5,
     "restriction": 0.25,
+    "safe_restriction": 0.25,
     "latent_form": "clamp",
     "normalise_observations": False,
     "scale_rewards": False,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    "cpu": {"steps": 10_000, "batch_size": 256, "learning_rate": 1e-3, "target_rate": 0.02},
+    "cpu": {"steps": 8_000},
     "paper": AS_PRINTED,
     "official": {
         **AS_PRINTED,
-        "safe_restriction": 0.6,
         "restriction": 0.6,
+        "safe_restriction": 0.6,
         "timeouts_end_episode": True,
         "clamp_value_in_loss": True,
     },
@@ -173,7 +184,8 @@ def safe_latents(noise: Array, restriction: float, form: str) -> Array:
         return restriction * jnp.tanh(noise)
     inside = jax.scipy.special.erf(restriction / jnp.sqrt(2.0))
     uniform = jax.scipy.special.erf(noise / jnp.sqrt(2.0))
-    return jnp.sqrt(2.0) * jax.scipy.special.erfinv(inside * uniform)
+    # Rounding may leave the box, and far from zero erfinv knows infinity only: hence the clip.
+    return jnp.clip(jnp.sqrt(2.0) * jax.scipy.special.erfinv(inside * uniform), -restriction, restriction)
 
 
 def rewarding_latents(encoder: MLP, observations: Array, noise: Array, restriction: float) -> Array:

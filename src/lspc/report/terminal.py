@@ -26,27 +26,20 @@ def progress(*, counted: bool = False) -> Iterator[Progress]:
         BarColumn(bar_width=16),
         MofNCompleteColumn() if counted else TaskProgressColumn(),
         TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[note]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+        TextColumn("[dim]{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
     ]
-    with Progress(*columns, console=errors) as display:
+    with Progress(*columns, console=errors, expand=True) as display:
         yield display
 
 
 def evaluation_table(rows: "Sequence[Summary]", task: "Task") -> Table:
     """Two lines per policy, so that it fits in 80 columns: what was measured, then its interval."""
     title = f"{task.name}: reward and cost, normalised (cost 1 is the whole budget)"
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0)
     budgets = "/".join(map(str, task.thresholds))
     costs = [f"cost\n@{k}" for k in task.thresholds]
     table.add_column("policy\nactions")
-    for name in (
-        "reward",
-        *costs,
-        "mean cost",
-        "raw\ncost",
-        f"% over\n{budgets}",
-        f"% of\nbest@{task.thresholds[0]}",
-    ):
+    for name in ("reward", *costs, "mean cost", "raw\ncost", f"% over\n{budgets}", "% of\nbest"):
         table.add_column(name, justify="right")
     for row in rows:
         reached = row.reached[task.thresholds[0]]
@@ -61,14 +54,14 @@ def evaluation_table(rows: "Sequence[Summary]", task: "Task") -> Table:
             style="bold" if row.average_cost.mean < 1 else None,
         )
     table.caption = (
-        "Bold: safe, mean cost below 1. In brackets: 95 % interval over seeds and episodes. % over: episodes "
-        f"over each budget. % of best: reward as a share of the data's best episode within a budget of {task.thresholds[0]}."
+        "Bold: safe, mean cost below 1. In brackets: 95 % interval over seeds and episodes. % over: episodes over "
+        f"each budget. % of best: share of the reward of the data's best episode within {task.thresholds[0]}."
     )
     return table
 
 
 def _interval(interval: "Interval") -> str:
-    return f"{interval.mean:.2f}\n[dim]\\[{interval.low:.2f}, {interval.high:.2f}]"
+    return f"{interval.mean:.2f}\n[dim]\\[{interval.low:.2f},{interval.high:.2f}]"
 
 
 def profile_table(profile: dict[str, Any], name: str) -> Table:
@@ -91,7 +84,7 @@ def profile_table(profile: dict[str, Any], name: str) -> Table:
 
 
 def tasks_table(tasks: "Sequence[Task]", installed: dict[str, bool]) -> Table:
-    table = Table(title=f"{len(tasks)} tasks", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(title=f"{len(tasks)} tasks", box=box.SIMPLE_HEAD, padding=0)
     for name in ("task", "suite", "steps", "obs", "act", "return range", "budgets", "ready"):
         table.add_column(name, no_wrap=True)
     table.caption = "obs, act: size of observation and action. ready: whether the simulator is installed."
@@ -102,7 +95,7 @@ def tasks_table(tasks: "Sequence[Task]", installed: dict[str, bool]) -> Table:
             str(task.episode_length),
             str(task.observation_dim),
             str(task.action_dim),
-            f"{task.reward_min:.1f} to {task.reward_max:.1f}",
+            f"{task.reward_min:.0f} to {task.reward_max:.0f}",
             "/".join(map(str, task.thresholds)),
             "yes" if installed[task.name] else "-",
         )

@@ -1,0 +1,420 @@
+"""LSPC: its losses by explicit formula, where its gradients stop, where its latents live, and the paper's table."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+import tiny
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from lspc import algos, settings
+from lspc.algos import iql, lspc
+from lspc.algos.base import Batch
+from lspc.algos.weights import effective_share
+from lspc.tasks import get_task
+
+update = lspc.update
+"""Not compiled: op by op the compiler is asked once, a whole update would be compiled for every setting."""
+FIXED: dict[str, Any] = {"cost_share": None, "reward_share": None}
+"""The paper's fixed temperatures instead of ones fitted to the batch."""
+
+
+def state(seed: int = 0, **changes: Any) -> lspc.State:
+    return lspc.init(jax.random.key(seed), tiny.SPEC, tiny.config(**changes))
+
+
+def forward(net: Any, *inputs: Any) -> NDArray[np.float64]:
+    """The network once more, in numpy and double precision."""
+    x = np.concatenate([np.asarray(part, np.float64) for part in inputs], axis=-1)
+    for layer in net.layers[:-1]:
+        x = np.maximum(x @ np.asarray(layer.weight, np.float64) + np.asarray(layer.bias, np.float64), 0)
+    return x @ np.asarray(net.layers[-1].weight, np.float64) + np.asarray(net.layers[-1].bias, np.float64)
+
+
+def report(value: list[float], q: list[float]) -> iql.CriticReport:
+    values, qs = jnp.asarray(value), jnp.asarray(q)
+    return iql.CriticReport(qs - values, values, qs, {})
+
+
+def noise(seed: int = 5, size: int = 16) -> Array:
+    return jax.random.normal(jax.random.key(seed), (size, tiny.LATENT))
+
+
+# The losses.
+
+
+def test_divergence_by_hand() -> None:
+    mean, log_std = jnp.asarray([[1.0, 0.0], [0.0, 0.0]]), jnp.log(jnp.asarray([[1.0, 2.0], [1.0, 1.0]]))
+    terms = [0.5, 0.5 * (4 - 1) - np.log(2)]
+    np.testing.assert_allclose(lspc.divergence(mean, log_std, "sum"), [sum(terms), 0], atol=1e-6)
+    np.testing.assert_allclose(lspc.divergence(mean, log_std, "mean"), [sum(terms) / 2, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["mean", "sum"])
+def test_cvae_loss_by_explicit_formula(form: Any) -> None:
+    config, batch, cvae = tiny.config(kl_form=form, kl_weight=0.3), tiny.batch(), state().cvae.net
+    weights = jnp.linspace(0.0, 3.0, 16)
+    loss, metrics = lspc.cvae_loss(cvae, batch.observations, batch.actions, weights, noise(), config)
+
+    mean, log_std = np.split(forward(cvae.encoder, batch.observations, batch.actions), 2, axis=-1)
+    latents = mean + np.exp(log_std) * np.asarray(noise())
+    error = ((np.tanh(forward(cvae.decoder, batch.observations, latents)) - np.asarray(batch.actions)) ** 2).sum(1)
+    kl = -0.5 * (1 + 2 * log_std - mean**2 - np.exp(log_std) ** 2)
+    kl = kl.mean(1) if form == "mean" else kl.sum(1)
+    assert loss == pytest.approx(np.mean(np.asarray(weights) * (error + 0.3 * kl)), rel=1e-4)
+    assert metrics["reconstruction"] == pytest.approx(error.mean(), rel=1e-4)
+    assert metrics["kl"] == pytest.approx(kl.mean(), rel=1e-4)
+
+
+def test_encoder_loss_by_explicit_formula() -> None:
+    config, batch, nets = tiny.config(restriction=0.6), tiny.batch(), state()
+    weights, decoder, encoder = jnp.linspace(0.0, 3.0, 16), nets.cvae.net.decoder, nets.encoder.net
+    loss, metrics = lspc.encoder_loss(encoder, decoder, batch.observations, batch.actions, weights, noise(), config)
+
+    mean, log_std = np.split(forward(encoder, batch.observations), 2, axis=-1)
+    latents = 0.6 * np.tanh(mean + np.exp(log_std) * np.asarray(noise()))
+    error = ((np.tanh(forward(decoder, batch.observations, latents)) - np.asarray(batch.actions)) ** 2).sum(1)
+    assert loss == pytest.approx(np.mean(np.asarray(weights) * error), rel=1e-4)
+    assert metrics["latents_at_edge"] == pytest.approx(np.mean(np.abs(latents) > 0.95 * 0.6))
+
+
+# The weights.
+
+
+def test_cost_weights_favour_the_careful_and_are_clipped() -> None:
+    config = tiny.config(**FIXED, cost_temperature=2.0, max_weight=200.0)
+    weights, metrics = lspc.cost_weights(report([1, 1, 1, 9], [0.5, 1, 2, 1]), config)
+    np.testing.assert_allclose(weights, [np.exp(1), 1, np.exp(-2), 200], rtol=1e-5)
+    assert metrics["clipped"] == 0.25
+    assert metrics["temperature"] == 2.0
+    share = (np.exp(1) + 1 + np.exp(-2) + 200) ** 2 / 4 / (np.exp(2) + 1 + np.exp(-4) + 200**2)
+    assert metrics["effective_share"] == pytest.approx(share, rel=1e-5)
+
+
+@pytest.mark.parametrize("renormalise", [False, True])
+def test_cost_mask_needs_both_values_below_it(renormalise: bool) -> None:
+    config = tiny.config(**FIXED, cost_temperature=2.0, cost_mask=0.02, renormalise_mask=renormalise)
+    weights, _ = lspc.cost_weights(report([0.01, 0.01, 0.5, 0.5], [0.01, 0.5, 0.01, 0.5]), config)
+    assert weights.tolist() == [4.0 if renormalise else 1.0, 0, 0, 0]  # one in four is left
+
+
+def test_a_mask_that_leaves_nothing_gives_zeros_not_nans() -> None:
+    config = tiny.config(**FIXED, cost_mask=0.02, renormalise_mask=True)
+    weights, metrics = lspc.cost_weights(report([1, 1], [1, 1]), config)
+    assert weights.tolist() == [0, 0]
+    assert metrics["effective_share"] == 0
+
+
+def test_reward_weights_favour_the_rewarding_and_refer_to_the_safe() -> None:
+    reward = report([1, 1, 1, 1], [1.5, 1.4, 1, -1e3])
+    cost = report([0, 0, 0, 0], [50, 0, 0, 0])
+    weights, _ = lspc.reward_weights(reward, cost, tiny.config(**FIXED, reference_share=None, reward_temperature=2.0))
+    np.testing.assert_allclose(weights, [np.exp(1), np.exp(0.8), 1, 0], rtol=1e-5, atol=1e-6)
+    weights, _ = lspc.reward_weights(reward, cost, tiny.config(**FIXED, reference_share=0.6, reward_temperature=2.0))
+    weights = np.asarray(weights)
+    assert weights[0] == 0  # rewarding but unsafe
+    assert weights[1] / weights[2] == pytest.approx(np.exp(0.8), rel=1e-4)
+
+
+def test_shares_reach_the_weights_and_point_the_right_way() -> None:
+    q = np.random.default_rng(0).normal(size=64).tolist()
+    critics = report([0.0] * 64, q)
+    config = tiny.config(cost_share=0.3, reward_share=0.3, reference_share=None)
+    careful, _ = lspc.cost_weights(critics, config)
+    rewarding, _ = lspc.reward_weights(critics, critics, config)
+    assert effective_share(careful) == pytest.approx(0.3, rel=1e-2)
+    assert effective_share(rewarding) == pytest.approx(0.3, rel=1e-2)
+    assert np.argmax(careful) == np.argmin(q)
+    assert np.argmax(rewarding) == np.argmax(q)
+
+
+# Which parameters a step changes.
+
+
+def test_a_step_changes_every_part_and_leaves_the_rest() -> None:
+    old = state()
+    new, metrics = update(old, tiny.batch(), jax.random.key(1))
+    for part in ("reward", "cost", "cvae", "encoder"):
+        for before, after in zip(
+            *(jax.tree.leaves(eqx.filter(getattr(s, part), eqx.is_inexact_array)) for s in (old, new)), strict=True
+        ):
+            assert not np.array_equal(before, after), part
+    assert tiny.same(old.normaliser, new.normaliser)
+    assert old.reward_scale == new.reward_scale
+    assert {name.split("/")[0] for name in metrics} == {"reward", "cost", "cvae", "encoder"}
+    assert all(value.shape == () and np.isfinite(value) for value in metrics.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "untouched"),
+    [
+        ({"kl_weight": 5.0}, ("reward", "cost", "encoder")),  # the divergence is no matter of the decoder
+        ({"cost_temperature": 0.1}, ("reward", "cost")),
+        ({"cost_mask": 0.0}, ("reward", "cost")),
+        ({"reward_temperature": 0.1}, ("reward", "cost", "cvae")),
+        ({"restriction": 0.1}, ("reward", "cost", "cvae")),
+        ({"reference_share": 0.5}, ("reward", "cost", "cvae")),
+        ({"safe_restriction": 0.1}, ("reward", "cost", "cvae", "encoder")),
+        ({"latent_form": "tanh"}, ("reward", "cost", "cvae", "encoder")),
+    ],
+)
+def test_a_setting_reaches_only_the_parts_behind_it(change: dict[str, Any], untouched: tuple[str, ...]) -> None:
+    """The critics do not hear of the policies, nor the CVAE of the latent safety encoder: bit for bit."""
+    base = {**FIXED, "reference_share": None, "latent_form": "clamp", "kl_weight": 0.5}
+    plain, changed = (
+        update(state(**settings), tiny.batch(), jax.random.key(1))[0] for settings in (base, base | change)
+    )
+    for part in ("reward", "cost", "cvae", "encoder"):
+        assert tiny.same(getattr(plain, part), getattr(changed, part)) == (part in untouched), part
+
+
+def test_reward_and_cost_critics_do_not_hear_of_each_other() -> None:
+    old, key = state(), jax.random.key(1)
+    plain, _ = update(old, tiny.batch(), key)
+    richer, _ = update(old, tiny.batch(rewards=tiny.batch().rewards + 5), key)
+    costlier, _ = update(old, tiny.batch(costs=1 - tiny.batch().costs), key)
+    assert tiny.same(plain.cost, richer.cost)
+    assert not tiny.same(plain.reward, richer.reward)
+    assert tiny.same(plain.reward, costlier.reward)
+    assert not tiny.same(plain.cost, costlier.cost)
+
+
+def test_the_decoder_is_frozen_for_the_encoder_but_passes_gradients() -> None:
+    batch, nets, config = tiny.batch(), state(), tiny.config()
+
+    def loss(encoder: Any, decoder: Any) -> Array:
+        return lspc.encoder_loss(encoder, decoder, batch.observations, batch.actions, jnp.ones(16), noise(), config)[
+            0
+        ]
+
+    slope = eqx.filter_grad(loss)(nets.encoder.net, nets.cvae.net.decoder)
+    assert all(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(slope))
+    deaf = eqx.tree_at(  # a decoder that does not listen to its latent passes nothing on
+        lambda d: d.layers[0].weight, nets.cvae.net.decoder, replace_fn=lambda w: w.at[tiny.OBSERVATION :].set(0)
+    )
+    assert tiny.all_zero(eqx.filter_grad(loss)(nets.encoder.net, deaf))
+
+
+def test_the_encoder_learns_through_the_decoder_of_this_very_step() -> None:
+    old, key, batch = state(**FIXED, reference_share=None), jax.random.key(1), tiny.batch()
+    new, _ = update(old, batch, key)
+    config, observations = old.config, old.normaliser(batch.observations)
+    _, critics = iql.update(
+        old.reward, observations, batch.actions, batch.rewards * old.reward_scale,
+        old.normaliser(batch.next_observations), batch.terminated,
+        iql.CriticConfig(False, config.expectile, config.discount, config.target_rate, config.learning_rate),
+    )  # fmt: skip
+    weights, _ = lspc.reward_weights(critics, critics, config)
+    draw = jax.random.normal(jax.random.split(key)[1], (16, tiny.LATENT))
+    slope, _ = eqx.filter_grad(lspc.encoder_loss, has_aux=True)(
+        old.encoder.net, new.cvae.net.decoder, observations, batch.actions, weights, draw, config
+    )
+    tiny.close(new.encoder.net, old.encoder.step(slope, config.learning_rate).net, atol=1e-5)
+
+
+def test_zero_weights_teach_the_cvae_nothing() -> None:
+    """With every transition masked the CVAE stands still while the critics go on learning."""
+    old = state(**FIXED, cost_mask=-1.0)
+    new, _ = update(old, tiny.batch(), jax.random.key(1))
+    assert tiny.same(old.cvae.net, new.cvae.net)
+    assert not tiny.same(old.cost, new.cost)
+
+
+# The end of an episode.
+
+
+def valued(state: lspc.State, value: float = 5.0) -> lspc.State:
+    """Every state is worth about this much, so that looking past an end or not makes a difference."""
+    return eqx.tree_at(
+        lambda s: (s.reward.value.net.layers[-1].bias, s.cost.value.net.layers[-1].bias),
+        state,
+        (jnp.asarray([value]), jnp.asarray([value])),
+    )
+
+
+def one_ending(flag: str) -> Batch:
+    zeros, ones = np.zeros(16), np.ones(16)
+    flags: dict[str, Any] = {"terminated": zeros, "truncated": zeros} | ({flag: ones} if flag else {})
+    return tiny.batch(**flags)
+
+
+def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
+    old, key = valued(state()), jax.random.key(1)
+    going_on, timed_out, ended = (update(old, one_ending(flag), key)[0] for flag in ("", "truncated", "terminated"))
+    for part in ("reward", "cost"):
+        assert tiny.same(getattr(going_on, part), getattr(timed_out, part))
+        assert not tiny.same(getattr(going_on, part).q, getattr(ended, part).q)
+
+
+def test_both_end_where_timeouts_end_episodes() -> None:
+    old, key = valued(state(timeouts_end_episode=True)), jax.random.key(1)
+    both = tiny.batch(terminated=np.ones(16), truncated=np.ones(16))  # the released code sums them to 2
+    timed_out, ended, doubly = (
+        update(old, batch, key)[0] for batch in (one_ending("truncated"), one_ending("terminated"), both)
+    )
+    for other in (ended, doubly):
+        assert tiny.same(timed_out.reward, other.reward)
+        assert tiny.same(timed_out.cost, other.cost)
+    going_on, _ = update(old, one_ending(""), key)
+    assert not tiny.same(timed_out.cost.q, going_on.cost.q)
+
+
+def test_the_released_codes_clamp_reaches_the_cost_critic_only() -> None:
+    stuck, free = (
+        update(valued(state(clamp_value_in_loss=clamp), -50.0), tiny.batch(), jax.random.key(1))[0]
+        for clamp in (True, False)
+    )
+    assert stuck.cost.value.net.layers[-1].bias.tolist() == [-50.0]
+    assert free.cost.value.net.layers[-1].bias[0] > -50.0
+    assert tiny.same(stuck.reward, free.reward)
+
+
+# The latents.
+
+
+@pytest.mark.parametrize("restriction", [0.25, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("form", ["clamp", "tanh", "truncated"])
+def test_safe_latents_stay_inside_and_silence_is_zero(form: str, restriction: float) -> None:
+    draws = jnp.concatenate([jnp.linspace(-8, 8, 2001), jnp.asarray([1e3, -1e3, 1e30, -1e30])])
+    latents = np.asarray(lspc.safe_latents(draws, restriction, form))
+    assert np.abs(latents).max() <= np.float32(restriction)
+    assert np.all(np.diff(latents[500:1501]) > -1e-3 * restriction)  # in the order of the noise, but for rounding
+    assert not np.any(lspc.safe_latents(jnp.zeros(3), restriction, form))
+
+
+@pytest.mark.parametrize("restriction", [0.25, 1.0, 2.0])
+def test_truncated_latents_are_a_truncated_normal(restriction: float) -> None:
+    latents = np.asarray(lspc.safe_latents(jax.random.normal(jax.random.key(0), (20_000,)), restriction, "truncated"))
+    truth = scipy.stats.truncnorm(-restriction, restriction)
+    levels = np.linspace(0.05, 0.95, 19)
+    np.testing.assert_allclose(np.quantile(latents, levels), truth.ppf(levels), atol=0.02 * restriction)
+    # Draw by draw: the noise's quantile is the latent's quantile.
+    draws = np.linspace(-3, 3, 13)
+    expected = truth.ppf(scipy.stats.norm.cdf(draws))
+    np.testing.assert_allclose(lspc.safe_latents(jnp.asarray(draws), restriction, "truncated"), expected, atol=1e-4)
+
+
+def test_clamped_latents_pile_up_on_the_edge() -> None:
+    """The released code's form: at 0.25 four fifths of the coordinates are on the boundary."""
+    latents = lspc.safe_latents(jax.random.normal(jax.random.key(0), (20_000,)), 0.25, "clamp")
+    assert np.mean(np.abs(latents) == 0.25) == pytest.approx(2 * scipy.stats.norm.sf(0.25), abs=0.01)
+
+
+def test_rewarding_latents_stay_inside_their_box() -> None:
+    encoder, observations = state().encoder.net, tiny.batch().observations
+    moderate = np.asarray(lspc.rewarding_latents(encoder, observations, noise(), 0.6))
+    assert np.abs(moderate).max() < 0.6
+    assert len(np.unique(moderate)) == moderate.size
+    huge = lspc.rewarding_latents(encoder, 1e3 * observations, 1e6 * noise(), 0.6)
+    assert np.abs(huge).max() <= np.float32(0.6)  # tanh rounds to 1 in float32: the open box closes
+    silent = lspc.rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), 0.6)
+    mean = forward(encoder, observations)[:, : tiny.LATENT]
+    np.testing.assert_allclose(silent, 0.6 * np.tanh(mean), rtol=1e-4)
+
+
+# The policy.
+
+
+def test_variants_decode_their_own_latents() -> None:
+    config = tiny.config(restriction=0.6, safe_restriction=0.1, latent_form="clamp")
+    trained = lspc.init(jax.random.key(0), tiny.SPEC, config)
+    policy, observations = lspc.policy(trained), tiny.batch().observations
+    assert policy.noise_dim == tiny.LATENT
+    assert policy.variants[0] == "LSPC-O"
+    inputs = (np.asarray(observations) - tiny.SPEC.observation_mean) / np.asarray(tiny.SPEC.observation_std)
+    z = np.asarray(noise())
+    mean, log_std = np.split(forward(trained.encoder.net, inputs), 2, axis=-1)
+    latents = {
+        "LSPC-O": 0.6 * np.tanh(mean + np.exp(log_std) * z),
+        "LSPC-S": np.clip(z, -0.1, 0.1),
+        "CVAE": z,
+    }
+    assert set(latents) == set(policy.variants)
+    for variant, latent in latents.items():
+        expected = np.tanh(forward(trained.cvae.net.decoder, inputs, latent))
+        np.testing.assert_allclose(policy(observations, noise(), variant), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_rewards_are_scaled_by_the_spread_of_the_returns() -> None:
+    assert state(scale_rewards=True).reward_scale == pytest.approx(2.0)  # a hundredth of 50 - 0
+    assert state(scale_rewards=False).reward_scale == 1.0
+    doubled, _ = update(state(scale_rewards=True), tiny.batch(), jax.random.key(1))
+    by_hand, _ = update(state(scale_rewards=False), tiny.batch(rewards=2 * tiny.batch().rewards), jax.random.key(1))
+    tiny.close(doubled.reward, by_hand.reward)
+    bounds = lspc.metric_bounds(tiny.SPEC, tiny.config(discount=0.9, scale_rewards=True))
+    assert bounds["reward/value_max"] == pytest.approx(100 * 3.0 * 2.0)
+    assert bounds["cost/value_max"] == pytest.approx(100 * 1.0)
+
+
+# Randomness.
+
+
+def test_the_same_key_gives_the_same_numbers_and_another_key_others() -> None:
+    assert tiny.same(state(0), state(0))
+    for part in ("reward", "cost", "cvae", "encoder"):
+        first, second = (jax.tree.leaves(eqx.filter(getattr(state(seed), part), eqx.is_array)) for seed in (0, 1))
+        assert not np.array_equal(first[0], second[0]), part
+    old = state()
+    a, b, c = (update(old, tiny.batch(), jax.random.key(seed))[0] for seed in (1, 1, 2))
+    assert tiny.same(a, b)
+    assert not tiny.same(a.cvae, c.cvae)
+    assert not tiny.same(a.encoder, c.encoder)
+    assert tiny.same((a.reward, a.cost), (c.reward, c.cost))  # the critics draw nothing
+
+
+def test_the_critics_start_apart() -> None:
+    nets = state()
+    starts = [nets.reward.q.net[0], nets.reward.q.net[1], nets.cost.q.net[0], nets.cost.q.net[1]]
+    weights = {np.asarray(net.layers[0].weight).tobytes() for net in starts}
+    assert len(weights) == 4
+
+
+# The paper's table.
+
+
+@pytest.mark.parametrize(
+    ("task", "restriction", "mask"),
+    [
+        ("CarRun", 0.6, None),
+        ("AntCircle", 0.6, None),
+        ("AntRun", 0.25, None),
+        ("PointGoal1", 0.25, None),
+        ("HalfCheetahVelocity", 0.25, None),
+        ("EasySparse", 0.25, 0.02),
+    ],
+)
+def test_the_paper_preset_is_the_papers_printed_table(task: str, restriction: float, mask: float | None) -> None:
+    config = settings.resolve(algos.get("lspc"), "paper", get_task(task)).config
+    printed = {
+        "batch_size": 1024,
+        "discount": 0.99,
+        "target_rate": 0.005,
+        "reward_temperature": 2.0,
+        "cost_temperature": 2.0,
+        "learning_rate": 3e-4,
+        "expectile": 0.7,
+        "max_weight": 200.0,
+        "kl_weight": 0.5,
+        "latent_dim": 32,
+        "safe_restriction": 0.25,
+        "restriction": restriction,
+        "cost_mask": mask,
+    }
+    assert {name: getattr(config, name) for name in printed} == printed
+    # The printed method has no fitted temperatures, no products of weights, no scaling.
+    plain = {"cost_share": None, "reward_share": None, "reference_share": None, "scale_rewards": False}
+    assert {name: getattr(config, name) for name in plain} == plain
+    assert not config.normalise_observations
+    assert config.steps == 1_000_000
+
+
+def test_the_user_has_the_last_word() -> None:
+    resolved = settings.resolve(algos.get("lspc"), "paper", get_task("CarRun"), {"restriction": 0.25})
+    assert resolved.config.restriction == 0.25
+    assert resolved.provenance["restriction"] == "user"
+    assert settings.resolve(algos.get("lspc"), "paper", None).config.restriction == 0.25

@@ -1,0 +1,189 @@
+"""Evaluation: complete raw records from the real simulator, and figures that can be checked by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lspc
+from lspc import algos, evaluation, files, training
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.evaluation import Record, behaviour, bootstrap, evaluate, policy_name, summarise
+from lspc.tasks import get_task
+
+TASK = replace(get_task("BallRun"), reward_min=0.0, reward_max=100.0, thresholds=(10, 20, 40))
+BALL_RUN = get_task("BallRun")
+
+
+def record(
+    reward: float, cost: float, *, seed: int = 0, policy: str = "LSPC-O", mode: str = "sampled", **more: Any
+) -> Record:
+    known = {"task": "BallRun", "run": "a", "config": "c", "dataset": "d", "policy": policy, "mode": mode}
+    return {**known, "training_seed": seed, "reward_return": reward, "cost_return": cost, **more}
+
+
+@pytest.fixture(scope="module")
+def finished(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = algos.get("lspc").Config(steps=10, batch_size=32, hidden=(8, 8), latent_dim=4)
+    out = tmp_path_factory.mktemp("runs") / "tiny"
+    return training.train(dataset, out, config, seeds=(0, 3), task=BALL_RUN)
+
+
+def test_records_are_complete(finished: Path) -> None:
+    started: list[tuple[str, int]] = []
+    ended: list[int] = []
+    records = evaluate(
+        finished, BALL_RUN, episodes=2, variants=("LSPC-S", "CVAE"), workers=0,
+        on_start=lambda what, count: started.append((what, count)), on_episode=lambda: ended.append(1),
+    )  # fmt: skip
+    cells = [(r["training_seed"], r["policy"], r["mode"], r["seed"]) for r in records]
+    modes, seeds = ("deterministic", "sampled"), (1_000_000, 1_000_001)
+    assert cells == [(k, p, m, s) for k in (0, 3) for p in ("LSPC-S", "CVAE") for m in modes for s in seeds]
+    assert files.read_jsonl(finished / evaluation.RECORDS) == records
+    assert len(ended) == len(records) == 16
+    assert started[0] == ("LSPC-S deterministic, seed 0", 2)
+    described = files.read_run(finished)
+    for found in records:
+        assert found["run"] == "tiny"
+        assert found["task"] == "BallRun"
+        assert found["method"] == "lspc"
+        assert found["updates"] == 10
+        assert found["dataset"] == described["dataset"]["fingerprint"]
+        assert found["config"] == files.content_hash(described["config"])
+        assert 0 < found["length"] <= BALL_RUN.episode_length
+        assert found["cost_return"] >= 0
+        assert isinstance(found["terminated"], bool)
+
+
+def test_measuring_again_replaces_and_keeps_the_rest(finished: Path) -> None:
+    evaluate(finished, BALL_RUN, episodes=2, variants=("LSPC-S",), modes=("deterministic",), workers=0)
+    evaluate(finished, BALL_RUN, episodes=3, variants=("LSPC-O",), modes=("deterministic",), workers=0)
+    again = evaluate(finished, BALL_RUN, episodes=1, variants=("LSPC-O",), modes=("deterministic",), workers=0)
+    stored = files.read_jsonl(finished / evaluation.RECORDS)
+    assert [r for r in stored if r["policy"] == "LSPC-O"] == again
+    assert len(again) == 2
+    assert len([r for r in stored if r["policy"] == "LSPC-S" and r["mode"] == "deterministic"]) == 4
+
+
+def test_the_same_seeds_give_the_same_numbers_with_any_workers(finished: Path) -> None:
+    def measure(**how: Any) -> list[Record]:
+        return evaluate(finished, BALL_RUN, episodes=3, variants=("LSPC-O",), modes=("sampled",), **how)
+
+    alone = measure(workers=0)
+    assert alone == measure(workers=0)
+    assert alone == measure(workers=2)
+    assert alone != measure(workers=0, first_seed=5)
+
+
+def test_what_cannot_be_measured_is_refused(finished: Path, dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="modes among deterministic, sampled"):
+        evaluate(finished, BALL_RUN, modes=("random",))
+    with pytest.raises(UserError, match="episodes must be 1 or more"):
+        evaluate(finished, BALL_RUN, episodes=0)
+    with pytest.raises(UserError, match="observations of size 7, BallCircle has 8"):
+        evaluate(finished, get_task("BallCircle"))
+    with pytest.raises(UserError, match="no policy 'BC'"):
+        evaluate(finished, BALL_RUN, variants=("BC",))
+    with pytest.raises(UserError, match="is not a run folder"):
+        evaluate(tmp_path, BALL_RUN)
+    files.write_json(tmp_path / "config.json", files.read_run(finished))
+    with pytest.raises(UserError, match="training has not finished"):
+        evaluate(tmp_path, BALL_RUN)
+
+
+def test_the_library_evaluates_for_the_runs_own_task(finished: Path, dataset: Dataset, tmp_path: Path) -> None:
+    out = lspc.train(dataset, tmp_path / "bc", algo="bc", steps=10, hidden=(8, 8), task="BallRun")
+    rows = lspc.evaluate(out, episodes=1, dataset=dataset)
+    assert [(row.policy, row.mode) for row in rows] == [
+        ("data", "logged"),
+        ("BC", "deterministic"),
+        ("BC", "sampled"),
+    ]
+    nameless = lspc.train(dataset, tmp_path / "nameless", algo="bc", steps=10, hidden=(8, 8))
+    with pytest.raises(UserError, match="was not trained for a task"):
+        lspc.evaluate(nameless)
+
+
+def test_a_summary_by_hand() -> None:
+    records = [record(50, 0), record(70, 20), record(30, 40, seed=1), record(10, 60, seed=1)]
+    (row,) = summarise(records, TASK)
+    assert (row.policy, row.mode, row.seeds, row.episodes) == ("LSPC-O", "sampled", 2, 4)
+    assert row.reward.mean == pytest.approx(0.40)
+    assert {k: v.mean for k, v in row.cost.items()} == pytest.approx({10: 3.0, 20: 1.5, 40: 0.75})
+    assert row.average_cost.mean == pytest.approx((3.0 + 1.5 + 0.75) / 3)
+    assert row.raw_cost.mean == pytest.approx(30)
+    assert row.over_budget == {10: 0.75, 20: 0.5, 40: 0.25}  # a cost equal to the budget is within it
+    assert row.reached == {10: None, 20: None, 40: None}
+    for interval in (row.reward, row.average_cost, row.raw_cost):
+        assert interval.low <= interval.mean <= interval.high
+
+
+def test_seeds_count_alike_whatever_their_episodes() -> None:
+    (row,) = summarise([record(100, 0), *[record(0, 10, seed=1)] * 3], TASK)
+    assert row.reward.mean == pytest.approx(0.5)
+    assert row.raw_cost.mean == pytest.approx(5)
+
+
+def test_rows_keep_the_order_and_runs_that_differ_stay_apart() -> None:
+    records = [
+        record(1, 0, policy="B"),
+        record(2, 0, policy="A"),
+        record(3, 0, policy="A", mode="deterministic"),
+        record(4, 0, policy="A", seed=1, run="b"),  # another seed in another folder: the same policy
+        record(5, 0, policy="B", run="wide", config="other"),
+    ]
+    rows = [(row.policy, row.mode, row.seeds) for row in summarise(records, TASK)]
+    assert rows == [("B, a", "sampled", 1), ("B, wide", "sampled", 1), ("A", "sampled", 2), ("A", "deterministic", 1)]
+    assert summarise([], TASK) == []
+
+
+def by_hand(returns: list[float], costs: list[float]) -> Dataset:
+    """One transition per episode."""
+    n = len(returns)
+    zeros = np.zeros((n, 1), np.float32)
+    flags = np.zeros(n, bool)
+    return Dataset(zeros, zeros, np.array(returns), np.array(costs), zeros, flags, ~flags)
+
+
+def test_the_share_reached_is_of_the_best_episode_within_the_budget() -> None:
+    data = by_hand([20, 50, 80, 100], [5, 10, 30, 41])
+    (row,) = summarise([record(40, 0), record(20, 0)], TASK, data)
+    assert row.reached == pytest.approx({10: 30 / 50, 20: 30 / 50, 40: 30 / 80})
+    (row,) = summarise([record(40, 0)], TASK, by_hand([50], [15]))
+    assert row.reached == {10: None, 20: pytest.approx(0.8), 40: pytest.approx(0.8)}
+
+
+def test_the_datas_own_behaviour() -> None:
+    row = behaviour(by_hand([20, 40], [0, 30]), TASK)
+    assert (row.policy, row.mode, row.seeds, row.episodes) == ("data", "logged", 1, 2)
+    assert row.reward.mean == pytest.approx(0.3)
+    assert row.raw_cost.mean == pytest.approx(15)
+    assert row.over_budget == {10: 0.5, 20: 0.5, 40: 0.0}
+    assert row.reached == pytest.approx({10: 1.5, 20: 1.5, 40: 0.75})
+
+
+def test_bootstrap_of_one_group_is_the_textbooks() -> None:
+    values = np.random.default_rng(0).normal(3, 2, size=100)
+    interval = bootstrap([values])
+    half = 1.96 * values.std() / 10
+    assert interval.mean == pytest.approx(values.mean())
+    assert interval.low == pytest.approx(values.mean() - half, abs=0.06)
+    assert interval.high == pytest.approx(values.mean() + half, abs=0.06)
+    assert bootstrap([values]) == interval
+
+
+def test_bootstrap_draws_seeds_before_episodes() -> None:
+    """Seeds that disagree widen the interval although their episodes do not vary at all."""
+    interval = bootstrap([np.zeros(50), np.ones(50)])
+    assert (interval.mean, interval.low, interval.high) == (0.5, 0.0, 1.0)
+    constant = bootstrap([np.full(5, 2.0), np.full(9, 2.0)])
+    assert (constant.mean, constant.low, constant.high) == (2.0, 2.0, 2.0)
+
+
+def test_bc_on_cheap_episodes_has_its_own_name() -> None:
+    assert policy_name("BC", {"budget": None}) == "BC"
+    assert policy_name("BC", {"budget": 20.0}) == "BC-Safe (20)"
+    assert policy_name("LSPC-O", {}) == "LSPC-O"
