@@ -212,7 +212,7 @@ def test_train_says_where_each_setting_came_from(trained: tuple[Path, str]) -> N
     assert "  steps = 10  (user)" in said
     assert "  restriction = 0.6  (task BallRun)" in said
     assert "  scale_rewards = False  (preset paper)" in said
-    assert f"done: lspc evaluate {out}" in said.replace("\n", " ") or "done: lspc evaluate" in said
+    assert "done: lspc evaluate" in said
     described = files.read_run(out)
     assert described["task"] == "BallRun"
     assert described["seeds"] == [0, 2]
@@ -266,7 +266,7 @@ def test_a_folder_with_another_run_is_refused(cli: Cli, trained: tuple[Path, str
     assert "holds another run" in done.stderr.splitlines()[-1]
 
 
-def test_output_into_a_closed_pipe_is_no_disaster(tmp_path: Path) -> None:
+def test_output_into_a_closed_pipe_is_no_disaster() -> None:
     done = subprocess.run(
         f"{sys.executable} -m lspc.cli tasks --json | head -n 1",
         shell=True,

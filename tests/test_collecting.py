@@ -196,7 +196,7 @@ def test_episodes_below_the_tasks_smallest_return_are_left_out() -> None:
 
 
 def test_nothing_worth_keeping_is_told() -> None:
-    with pytest.raises(UserError, match="none of the 20 collected episodes is worth keeping.*more steps"):
+    with pytest.raises(UserError, match=r"none of the 20 collected episodes is worth keeping.*more steps"):
         collecting.choose_episodes(small_dataset(), replace(TASK, cost_max=-1), 10, seed=0)
 
 

@@ -41,8 +41,8 @@ def test_saved_and_loaded_policies_act_alike(tmp_path: Path, dataset: Dataset, n
     for variant in net.variants:
         before, after = TrainedPolicy(net, variant, card), load_policy(tmp_path, variant=variant)
         np.testing.assert_array_equal(before.act(OBSERVATIONS), after.act(OBSERVATIONS))
-        sampled = [p.act(OBSERVATIONS, np.random.default_rng(5)) for p in (before, after)]
-        np.testing.assert_array_equal(*sampled)
+        one, other = (p.act(OBSERVATIONS, np.random.default_rng(5)) for p in (before, after))
+        np.testing.assert_array_equal(one, other)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["card.json", "weights.safetensors"]
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import LSPC, Cli, small_dataset
@@ -25,6 +26,10 @@ TINY = ["--hidden", "8", "8", "--batch-size", "32", "--seeds", "4"]
 RUNS = {"bc": (["--algo", "bc", *TINY], 20_000), "lspc": (["--latent-dim", "4", *TINY], 3000)}
 
 
+Uninterrupted = Callable[[str], dict[str, bytes]]
+"""Gives the files of a method's run that nobody disturbed."""
+
+
 def command(method: str, data_file: Path, out: Path) -> list[str]:
     options, steps = RUNS[method]
     return ["train", "--data", str(data_file), "--out", str(out), "--steps", str(steps), *options]
@@ -37,9 +42,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(
-    cli: Cli, data_file: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], dict[str, bytes]]:
+def uninterrupted(cli: Cli, data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Uninterrupted:
     done: dict[str, dict[str, bytes]] = {}
 
     def get(method: str) -> dict[str, bytes]:
@@ -71,7 +74,7 @@ def start_and_signal(
 
 @pytest.mark.parametrize("method", ["bc", "lspc"])
 def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
-    cli: Cli, data_file: Path, tmp_path: Path, uninterrupted: Callable[[str], dict[str, bytes]], method: str
+    cli: Cli, data_file: Path, tmp_path: Path, uninterrupted: Uninterrupted, method: str
 ) -> None:
     expected, out = uninterrupted(method), tmp_path / "run"
     arguments = command(method, data_file, out)
@@ -86,7 +89,7 @@ def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(
-    cli: Cli, data_file: Path, tmp_path: Path, uninterrupted: Callable[[str], dict[str, bytes]]
+    cli: Cli, data_file: Path, tmp_path: Path, uninterrupted: Uninterrupted
 ) -> None:
     """So does a scheduler's SIGTERM; and a kill before the first checkpoint has lost nothing."""
     out = tmp_path / "run"
@@ -149,7 +152,7 @@ def test_a_run_folder_holds_what_it_should(dataset: Dataset, tmp_path: Path) -> 
 
 
 def test_a_batch_is_unpacked_as_it_was_packed(dataset: Dataset) -> None:
-    batch = training.unpack(training.pack(dataset)[10:90], dataset.observation_dim, dataset.action_dim)
+    batch = training.unpack(jnp.asarray(training.pack(dataset)[10:90]), dataset.observation_dim, dataset.action_dim)
     for name, part in batch._asdict().items():
         np.testing.assert_array_equal(part, getattr(dataset, name)[10:90].astype(np.float32))
 
@@ -289,7 +292,7 @@ def test_bad_seeds_are_refused(dataset: Dataset, tmp_path: Path, seeds: tuple[in
 
 
 @pytest.mark.parametrize("settings", [{"steps": 0}, {"batch_size": 0}])
-def test_nothing_to_do_is_refused(dataset: Dataset, tmp_path: Path, settings: dict[str, int]) -> None:
+def test_nothing_to_do_is_refused(dataset: Dataset, tmp_path: Path, settings: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="must be 1 or more"):
         run(dataset, tmp_path, **settings)
 

@@ -64,12 +64,12 @@ def test_a_budget_keeps_the_episodes_within_it() -> None:
     observations = np.arange(6, dtype=np.float32)[:, None]
     dataset = Dataset(
         observations=observations,
-        actions=np.zeros((6, 1)),
-        rewards=np.ones(6),
-        costs=np.asarray([0, 1, 5, 5, 1, 1]),
+        actions=np.zeros((6, 1), np.float32),
+        rewards=np.ones(6, np.float32),
+        costs=np.asarray([0, 1, 5, 5, 1, 1], np.float32),
         next_observations=observations + 1,
-        terminated=np.zeros(6),
-        truncated=np.asarray([0, 1, 0, 1, 0, 1]),
+        terminated=np.zeros(6, bool),
+        truncated=np.asarray([0, 1, 0, 1, 0, 1], bool),
     )
     assert bc.prepare(dataset, bc.Config()).transitions == 6
     kept = bc.prepare(dataset, bc.Config(budget=2.0))

@@ -102,9 +102,7 @@ def test_metadata_of_a_bad_file_is_a_user_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_equal_content_gives_equal_bytes_in_another_process(
-    tmp_path: Path, arrays: Arrays, suffix: str
-) -> None:
+def test_equal_content_gives_equal_bytes_in_another_process(tmp_path: Path, arrays: Arrays, suffix: str) -> None:
     first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     save(in_memory(arrays), first, {"task": "BallCircle", "seed": 3})
     again = (
