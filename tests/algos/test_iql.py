@@ -139,7 +139,8 @@ def test_value_learns_from_the_slow_copies_and_q_from_the_new_value() -> None:
     batch = tiny.batch()
     target = iql.q_target(c.value.net, batch.costs, batch.next_observations, batch.terminated, COST)
     slope = eqx.filter_grad(iql.q_loss)(old.q.net, batch.observations, batch.actions, target)
-    tiny.close(c.q.net, old.q.step(slope, COST.learning_rate).net, atol=1e-5)
+    # Adam's memory too: its first step is nearly the gradient's sign, which a wrong target could share.
+    tiny.close(c.q, old.q.step(slope, COST.learning_rate), rtol=1e-3)
 
 
 def test_neither_loss_reaches_the_other_network() -> None:
