@@ -20,6 +20,10 @@ STATES = jnp.asarray([[1.0, 0.0], [0.0, 1.0], [1.0, 4.0]])
 """Valued 2.5, -0.5 and -1.5 by VALUE."""
 
 
+FAR = jnp.asarray(1e6)
+"""A bound on values that is never met."""
+
+
 def critic(seed: int = 0) -> iql.Critic:
     return iql.init(jax.random.key(seed), tiny.OBSERVATION, tiny.ACTION, (8, 8))
 
@@ -28,7 +32,7 @@ def step(critic: iql.Critic, config: iql.CriticConfig, **changes: Any) -> tuple[
     batch = tiny.batch(**changes)
     signal = batch.costs if config.is_cost else batch.rewards
     return iql.update(
-        critic, batch.observations, batch.actions, signal, batch.next_observations, batch.terminated, config
+        critic, batch.observations, batch.actions, signal, batch.next_observations, batch.terminated, FAR, config
     )
 
 
@@ -57,15 +61,21 @@ def test_value_loss_of_cost_by_hand() -> None:
 
 def test_q_target_by_hand() -> None:
     signal, ends = jnp.asarray([1.0, 1.0, 1.0]), jnp.asarray([0.0, 0.0, 0.0])
-    reward = iql.q_target(VALUE, signal, STATES, ends, REWARD)
+    reward = iql.q_target(VALUE, signal, STATES, ends, FAR, REWARD)
     np.testing.assert_allclose(reward, [1 + 0.9 * 2.5, 1 - 0.9 * 0.5, 1 - 0.9 * 1.5], rtol=1e-6)
-    cost = iql.q_target(VALUE, signal, STATES, ends, COST)  # a cost to come is never below zero
+    cost = iql.q_target(VALUE, signal, STATES, ends, FAR, COST)  # a cost to come is never below zero
     np.testing.assert_allclose(cost, [1 + 0.9 * 2.5, 1, 1], rtol=1e-6)
+
+
+def test_values_to_come_stay_within_what_the_data_allow() -> None:
+    signal, ends, largest = jnp.zeros(3), jnp.zeros(3), jnp.asarray(1.0)  # V is 2.5, -0.5, -1.5
+    np.testing.assert_allclose(iql.q_target(VALUE, signal, STATES, ends, largest, REWARD), [0.9, -0.45, -0.9])
+    np.testing.assert_allclose(iql.q_target(VALUE, signal, STATES, ends, largest, COST), [0.9, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("config", [REWARD, COST])
 def test_nothing_follows_a_terminal_state(config: iql.CriticConfig) -> None:
-    target = iql.q_target(VALUE, jnp.asarray([1.0, 2.0, 3.0]), STATES, jnp.ones(3), config)
+    target = iql.q_target(VALUE, jnp.asarray([1.0, 2.0, 3.0]), STATES, jnp.ones(3), FAR, config)
     assert target.tolist() == [1, 2, 3]
 
 
@@ -137,7 +147,7 @@ def test_value_learns_from_the_slow_copies_and_q_from_the_new_value() -> None:
     c, _ = step(slower, COST)
     assert not tiny.same(c.value, a.value)
     batch = tiny.batch()
-    target = iql.q_target(c.value.net, batch.costs, batch.next_observations, batch.terminated, COST)
+    target = iql.q_target(c.value.net, batch.costs, batch.next_observations, batch.terminated, FAR, COST)
     slope = eqx.filter_grad(iql.q_loss)(old.q.net, batch.observations, batch.actions, target)
     # Adam's memory too: its first step is nearly the gradient's sign, which a wrong target could share.
     tiny.close(c.q, old.q.step(slope, COST.learning_rate), rtol=1e-3)
@@ -177,7 +187,7 @@ def test_a_chain_is_valued_right() -> None:
     @eqx.filter_jit
     def run(critic: iql.Critic) -> iql.Critic:
         def one(critic: iql.Critic, _: None) -> tuple[iql.Critic, None]:
-            return iql.update(critic, states, actions, costs, following, ends, config)[0], None
+            return iql.update(critic, states, actions, costs, following, ends, FAR, config)[0], None
 
         return jax.lax.scan(one, critic, None, length=600)[0]
 

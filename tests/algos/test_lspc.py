@@ -206,7 +206,7 @@ def test_the_encoder_learns_through_the_decoder_of_this_very_step() -> None:
     config, observations = old.config, old.normaliser(batch.observations)
     _, critics = iql.update(
         old.reward, observations, batch.actions, batch.rewards * old.reward_scale,
-        old.normaliser(batch.next_observations), batch.terminated,
+        old.normaliser(batch.next_observations), batch.terminated, old.largest_reward,
         iql.CriticConfig(False, config.expectile, config.discount, config.target_rate, config.learning_rate),
     )  # fmt: skip
     weights, _ = lspc.reward_weights(critics, critics, config)

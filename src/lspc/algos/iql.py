@@ -73,11 +73,15 @@ def value_loss(value: MLP, observations: Array, q: Array, config: CriticConfig) 
     return jnp.mean(expectile_loss(difference, config.expectile)), prediction
 
 
-def q_target(value: MLP, signal: Array, next_observations: Array, ends: Array, config: CriticConfig) -> Array:
-    """signal + discount * V(s'), with nothing after the end; a cost to come is never below zero."""
-    following = value(next_observations)[..., 0]
-    if config.is_cost:
-        following = jnp.maximum(following, 0.0)
+def q_target(
+    value: MLP, signal: Array, next_observations: Array, ends: Array, largest: Array, config: CriticConfig
+) -> Array:
+    """signal + discount * V(s'), with nothing after the end.
+
+    V(s') is kept within what the data allow (a cost to come is never negative): where episodes are cut off in states
+    that none starts from, nothing else would stop the values from feeding on themselves.
+    """
+    following = jnp.clip(value(next_observations)[..., 0], 0.0 if config.is_cost else -largest, largest)
     return signal + config.discount * (1.0 - ends) * following
 
 
@@ -92,16 +96,17 @@ def update(
     signal: Array,
     next_observations: Array,
     ends: Array,
+    largest: Array,
     config: CriticConfig,
 ) -> tuple[Critic, CriticReport]:
-    """One step of V, then of the twin Qs, then of their slow copies."""
+    """One step of V, then of the twin Qs, then of their slow copies; no value can mean more than `largest`."""
     q = twin(critic.target_q, observations, actions, is_cost=config.is_cost)
     (v_loss, predicted), slope = eqx.filter_value_and_grad(value_loss, has_aux=True)(
         critic.value.net, observations, q, config
     )
     value = critic.value.step(slope, config.learning_rate)
 
-    target = q_target(value.net, signal, next_observations, ends, config)
+    target = q_target(value.net, signal, next_observations, ends, largest, config)
     td_loss, slope = eqx.filter_value_and_grad(q_loss)(critic.q.net, observations, actions, target)
     fast = critic.q.step(slope, config.learning_rate)
     slow = jax.tree.map(lambda old, new: old + config.target_rate * (new - old), critic.target_q, fast.net)

@@ -138,6 +138,9 @@ class State(eqx.Module):
     """delta, the latent safety encoder: state -> mean and log-spread of a rewarding latent."""
     normaliser: Normaliser
     reward_scale: Float[Array, ""]
+    largest_reward: Float[Array, ""]
+    """Value of the data's best step repeated for ever, after scaling."""
+    largest_cost: Float[Array, ""]
     config: Config = eqx.field(static=True)
 
 
@@ -159,12 +162,21 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
         encoder=Learner.of(MLP(o, 2 * z, config.hidden, key=keys[2])),
         normaliser=Normaliser.of(spec, active=config.normalise_observations),
         reward_scale=jnp.asarray(_reward_scale(spec, config)),
+        largest_reward=jnp.asarray(_largest_values(spec, config)[0]),
+        largest_cost=jnp.asarray(_largest_values(spec, config)[1]),
         config=config,
     )
 
 
 def _reward_scale(spec: Spec, config: Config) -> float:
-    return 100.0 / max(spec.return_max - spec.return_min, 1e-6) if config.scale_rewards else 1.0
+    spread = spec.return_max - spec.return_min
+    return 100.0 / spread if config.scale_rewards and spread > 1e-6 else 1.0
+
+
+def _largest_values(spec: Spec, config: Config) -> tuple[float, float]:
+    """The values of the largest reward and of the largest cost, if every step brought them."""
+    horizon = 1.0 / (1.0 - config.discount)
+    return horizon * spec.largest_reward * _reward_scale(spec, config), horizon * spec.largest_cost
 
 
 def decode(decoder: MLP, observations: Array, latents: Array) -> Array:
@@ -239,16 +251,8 @@ def cost_weights(report: iql.CriticReport, config: Config) -> tuple[Array, Metri
     else:
         weights, temperature = sharpest_weight(-report.advantage, config.cost_share)
         clipped = jnp.zeros(())
-    if config.cost_mask is not None:
-        allowed = (report.value < config.cost_mask) & (report.q < config.cost_mask)
-        weights = jnp.where(allowed, weights, 0.0)
-        if config.renormalise_mask:
-            weights = weights / jnp.maximum(jnp.mean(allowed), 1.0 / weights.size)
-    return weights, {
-        "temperature": temperature,
-        "clipped": clipped,
-        "effective_share": effective_share(weights),
-    }
+    weights = _masked(weights, report, config)
+    return weights, {"temperature": temperature, "clipped": clipped, "effective_share": effective_share(weights)}
 
 
 def reward_weights(reward: iql.CriticReport, cost: iql.CriticReport, config: Config) -> tuple[Array, Metrics]:
@@ -262,8 +266,17 @@ def reward_weights(reward: iql.CriticReport, cost: iql.CriticReport, config: Con
         clipped = jnp.zeros(())
     if config.reference_share is not None:
         safe, _ = sharpest_weight(-cost.advantage, config.reference_share)
-        weights = weights * safe
+        weights = weights * _masked(safe, cost, config)
     return weights, {"temperature": temperature, "clipped": clipped, "effective_share": effective_share(weights)}
+
+
+def _masked(weights: Array, report: iql.CriticReport, config: Config) -> Array:
+    """Nothing for transitions that lead to cost, if a mask is set."""
+    if config.cost_mask is None:
+        return weights
+    allowed = (report.value < config.cost_mask) & (report.q < config.cost_mask)
+    kept = jnp.maximum(jnp.mean(allowed), 1.0 / weights.size) if config.renormalise_mask else 1.0
+    return jnp.where(allowed, weights, 0.0) / kept
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
@@ -272,7 +285,9 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     observations, following = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
     ends = jnp.maximum(batch.terminated, batch.truncated) if config.timeouts_end_episode else batch.terminated
 
-    def learn(critic: iql.Critic, signal: Array, *, is_cost: bool) -> tuple[iql.Critic, iql.CriticReport]:
+    def learn(
+        critic: iql.Critic, signal: Array, largest: Array, *, is_cost: bool
+    ) -> tuple[iql.Critic, iql.CriticReport]:
         settings = iql.CriticConfig(
             is_cost,
             config.expectile,
@@ -281,10 +296,12 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
             config.learning_rate,
             clamp_value_in_loss=is_cost and config.clamp_value_in_loss,
         )
-        return iql.update(critic, observations, batch.actions, signal, following, ends, settings)
+        return iql.update(critic, observations, batch.actions, signal, following, ends, largest, settings)
 
-    reward, reward_report = learn(state.reward, batch.rewards * state.reward_scale, is_cost=False)
-    cost, cost_report = learn(state.cost, batch.costs, is_cost=True)
+    reward, reward_report = learn(
+        state.reward, batch.rewards * state.reward_scale, state.largest_reward, is_cost=False
+    )
+    cost, cost_report = learn(state.cost, batch.costs, state.largest_cost, is_cost=True)
     safe, safe_metrics = cost_weights(cost_report, config)
     rewarding, rewarding_metrics = reward_weights(reward_report, cost_report, config)
 
@@ -307,7 +324,17 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     )
     encoder = state.encoder.step(slope, config.learning_rate)
 
-    state = State(reward, cost, cvae, encoder, state.normaliser, state.reward_scale, config)
+    state = State(
+        reward,
+        cost,
+        cvae,
+        encoder,
+        state.normaliser,
+        state.reward_scale,
+        state.largest_reward,
+        state.largest_cost,
+        config,
+    )
     parts = {
         "reward": {**reward_report.metrics, **rewarding_metrics},
         "cost": {**cost_report.metrics, **safe_metrics, **predicted_costs(state, observations[:PROBE])},
@@ -362,8 +389,5 @@ def policy(state: State) -> LspcPolicy:
 
 def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
     """Ten times the value of the best (or worst) step repeated for ever: no data can mean more."""
-    horizon = 10.0 / (1.0 - config.discount)
-    return {
-        "reward/value_max": horizon * max(spec.largest_reward * _reward_scale(spec, config), 1e-3),
-        "cost/value_max": horizon * max(spec.largest_cost, 1e-3),
-    }
+    reward, cost = _largest_values(spec, config)
+    return {"reward/value_max": 10 * max(reward, 0.1), "cost/value_max": 10 * max(cost, 0.1)}
