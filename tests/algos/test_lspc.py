@@ -244,7 +244,7 @@ def one_ending(flag: str) -> Batch:
 
 
 def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
-    old, key = valued(state()), jax.random.key(1)
+    old, key = valued(state(timeouts_end_episode=False)), jax.random.key(1)
     going_on, timed_out, ended = (update(old, one_ending(flag), key)[0] for flag in ("", "truncated", "terminated"))
     for part in ("reward", "cost"):
         assert tiny.same(getattr(going_on, part), getattr(timed_out, part))

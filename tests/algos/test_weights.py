@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jaxtyping import Array
 
-from lspc.algos.weights import advantage_weight, effective_share, sharpest_weight
+from lspc.algos.weights import advantage_weight, affordable_weight, effective_share, sharpest_weight
 
 sharpest = jax.jit(sharpest_weight)
 quickly = settings(max_examples=20, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
@@ -67,3 +67,28 @@ def test_ties_and_equal_advantages_stay_finite() -> None:
     np.testing.assert_allclose(weights, [0.0, 2.0] * 8, atol=1e-6)
     weights, _ = sharpest(jnp.full(16, 3.0), 0.1)
     np.testing.assert_allclose(weights, np.ones(16))
+
+
+def test_reward_that_costs_nothing_is_taken_in_full() -> None:
+    safe, temperature = jnp.asarray([1.0, 1.0, 0.0, 0.0]), jnp.asarray(2.0)
+    weights, used = affordable_weight(
+        safe, jnp.asarray([0.0, 0, 5, 5]), jnp.asarray([0.0, 1, 9, 9]), temperature, 0.1
+    )
+    assert used == pytest.approx(2.0, rel=1e-3)
+    assert weights[1] / weights[0] == pytest.approx(np.exp(2), rel=1e-2)
+    assert weights[2:].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("spend", [0.1, 0.5])
+def test_reward_that_comes_from_cost_gives_back_only_what_may_be_spent(spend: float) -> None:
+    cost = advantages()
+    safe, _ = sharpest(-cost, 0.3)
+    weights, used = affordable_weight(safe, cost, cost, jnp.asarray(100.0), spend)  # the costly is the rewarding
+    gain, kept = cost.mean() - (safe * cost).mean(), cost.mean() - (weights * cost).mean()
+    assert kept == pytest.approx((1 - spend) * float(gain), rel=1e-2)
+    assert 0 < used < 100
+
+
+def test_nothing_safe_leaves_nothing_to_tilt() -> None:
+    nothing, values = jnp.zeros(64), advantages()
+    assert not jnp.any(affordable_weight(nothing, values, values, jnp.asarray(1.0), 0.5)[0])

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos import iql
 from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
-from lspc.algos.weights import advantage_weight, effective_share, sharpest_weight
+from lspc.algos.weights import advantage_weight, affordable_weight, effective_share, sharpest_weight
 from lspc.data import Dataset
 from lspc.nets import MLP, Learner
 from lspc.tasks import Task
@@ -54,6 +54,8 @@ class Config:
     """Choose zeta per batch so that this share of it counts as rewarding; none: reward_temperature."""
     reference_share: float | None = 0.2
     """LSPC-O imitates rewarding actions among this safest share of the batch; none: among all (the paper)."""
+    safety_spend: float = 0.5
+    """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
     kl_weight: float = 0.5
     """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"
@@ -64,8 +66,8 @@ class Config:
     """eps of LSPC-S."""
     latent_form: Literal["clamp", "tanh", "truncated"] = "truncated"
     """How LSPC-S draws a latent inside its restriction: a clamped, squashed or truncated normal."""
-    timeouts_end_episode: bool = False
-    """Treat a time-out like a terminal state instead of looking past it."""
+    timeouts_end_episode: bool = True
+    """Treat a time-out like a terminal state instead of looking past it, where there are no data."""
     clamp_value_in_loss: bool = False
     """Clamp V_c at zero inside its own loss, as the released code does; states below zero then stay stuck."""
     cost_mask: float | None = None
@@ -96,6 +98,7 @@ AS_PRINTED: dict[str, Any] = {
     "restriction": 0.25,
     "safe_restriction": 0.25,
     "latent_form": "clamp",
+    "timeouts_end_episode": False,
     "normalise_observations": False,
     "scale_rewards": False,
 }
@@ -265,8 +268,10 @@ def reward_weights(reward: iql.CriticReport, cost: iql.CriticReport, config: Con
         weights, temperature = sharpest_weight(reward.advantage, config.reward_share)
         clipped = jnp.zeros(())
     if config.reference_share is not None:
-        safe, _ = sharpest_weight(-cost.advantage, config.reference_share)
-        weights = weights * _masked(safe, cost, config)
+        safe = _masked(sharpest_weight(-cost.advantage, config.reference_share)[0], cost, config)
+        weights, temperature = affordable_weight(
+            safe, cost.advantage, reward.advantage, temperature, config.safety_spend
+        )
     return weights, {"temperature": temperature, "clipped": clipped, "effective_share": effective_share(weights)}
 
 

@@ -33,3 +33,39 @@ def sharpest_weight(advantage: Float[Array, " batch"], share: float) -> tuple[Fl
     low, _ = jax.lax.fori_loop(0, 20, halve, (jnp.asarray(-10.0), jnp.asarray(10.0)))
     weights = jnp.exp(jnp.exp(low) * below_best)
     return weights / jnp.mean(weights), jnp.exp(low)
+
+
+def affordable_weight(
+    safe: Float[Array, " batch"],
+    cost_advantage: Float[Array, " batch"],
+    reward_advantage: Float[Array, " batch"],
+    temperature: Array,
+    spend: float,
+) -> tuple[Float[Array, " batch"], Array]:
+    """`safe` weights tilted towards reward: safe * exp(t * A_r), with the largest t that can be afforded.
+
+    The safe weights lower the batch's mean cost advantage by some amount; t rises up to `temperature` as long as at
+    most the share `spend` of that gain is given back. Without this limit, reward that comes from cost (a speed above
+    the limit) cancels the safe weights out. Returned with mean 1, beside t.
+    """
+    below_best = reward_advantage - jnp.max(reward_advantage)
+    plain = jnp.mean(cost_advantage)
+    gain = plain - _weighted_mean(cost_advantage, safe)
+
+    def weigh(log_temperature: Array) -> Array:
+        return safe * jnp.exp(jnp.exp(log_temperature) * below_best)
+
+    def halve(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bounds
+        middle = 0.5 * (low + high)
+        kept = plain - _weighted_mean(cost_advantage, weigh(middle))
+        affordable = kept >= (1.0 - spend) * gain
+        return jnp.where(affordable, middle, low), jnp.where(affordable, high, middle)
+
+    low, _ = jax.lax.fori_loop(0, 20, halve, (jnp.asarray(-10.0), jnp.log(temperature)))
+    weights = weigh(low)
+    return weights / jnp.maximum(jnp.mean(weights), 1e-12), jnp.exp(low)
+
+
+def _weighted_mean(values: Array, weights: Array) -> Array:
+    return jnp.sum(weights * values) / jnp.maximum(jnp.sum(weights), 1e-12)
