@@ -1,6 +1,7 @@
 """What several test files share: a small dataset shaped like BallRun's, and the command line as a process."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,9 @@ import numpy as np
 import pytest
 
 from lspc.data import Dataset, save
+
+# A shell that runs the tests in the background makes them, and every program they start, deaf to Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LSPC = [sys.executable, "-m", "lspc.cli"]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
