@@ -124,7 +124,7 @@ def collect(
         warmup: Steps in which an agent may learn to move before its cost limit begins to act.
         episodes: Keep at most this many, spread over the cost x reward plane.
         seed: The same seed gives the same file.
-        compact: Round every number to about 3.6 digits: half the file size.
+        compact: Round every number to about 3.6 digits: a smaller file.
         workers: Agents trained at a time.
     """
     from lspc import collecting, data

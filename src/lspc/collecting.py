@@ -267,7 +267,7 @@ def choose_episodes(everything: data.Dataset, task: Task, episodes: int, seed: i
 
 
 def rounded(dataset: data.Dataset, bits: int = 11) -> data.Dataset:
-    """Every number to `bits` bits after the leading one (about 3.6 digits): the file shrinks to half its size."""
+    """Every number to `bits` bits after the leading one (about 3.6 digits): what is left compresses better."""
     drop = np.uint32(23 - bits)
 
     def shorten(array: np.ndarray) -> np.ndarray:

@@ -120,7 +120,6 @@ def test_lspc_s_is_safe(run: Path, sampled: bool) -> None:
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_lspc_o_is_safe_and_earns_more(run: Path, sampled: bool) -> None:
-    """Measured with three seeds: 75 to 85 % of the safe optimum, at a cost of 0 to 0.3."""
     reward, cost = judged(run, "LSPC-O", sampled=sampled)
     assert cost <= BUDGET
     assert reward > 0.7
