@@ -247,32 +247,29 @@ def encoder_loss(
 
 def cost_weights(report: iql.CriticReport, config: Config) -> tuple[Array, Metrics]:
     """w_c: large where the data's action costs less than the state leads one to expect."""
-    if config.cost_share is None:
-        temperature = jnp.asarray(config.cost_temperature)
-        weights = advantage_weight(-report.advantage, config.cost_temperature, config.max_weight)
-        clipped = jnp.mean(weights >= config.max_weight)
-    else:
-        weights, temperature = sharpest_weight(-report.advantage, config.cost_share)
-        clipped = jnp.zeros(())
+    weights, metrics = _sharpened(-report.advantage, config.cost_temperature, config.cost_share, config)
     weights = _masked(weights, report, config)
-    return weights, {"temperature": temperature, "clipped": clipped, "effective_share": effective_share(weights)}
+    return weights, {**metrics, "effective_share": effective_share(weights)}
 
 
 def reward_weights(reward: iql.CriticReport, cost: iql.CriticReport, config: Config) -> tuple[Array, Metrics]:
     """exp(zeta A_r), times a cost weight when LSPC-O looks for reward among safe actions only."""
-    if config.reward_share is None:
-        temperature = jnp.asarray(config.reward_temperature)
-        weights = advantage_weight(reward.advantage, config.reward_temperature, config.max_weight)
-        clipped = jnp.mean(weights >= config.max_weight)
-    else:
-        weights, temperature = sharpest_weight(reward.advantage, config.reward_share)
-        clipped = jnp.zeros(())
+    weights, metrics = _sharpened(reward.advantage, config.reward_temperature, config.reward_share, config)
     if config.reference_share is not None:
         safe = _masked(sharpest_weight(-cost.advantage, config.reference_share)[0], cost, config)
-        weights, temperature = affordable_weight(
-            safe, cost.advantage, reward.advantage, temperature, config.safety_spend
+        weights, metrics["temperature"] = affordable_weight(
+            safe, cost.advantage, reward.advantage, metrics["temperature"], config.safety_spend
         )
-    return weights, {"temperature": temperature, "clipped": clipped, "effective_share": effective_share(weights)}
+    return weights, {**metrics, "effective_share": effective_share(weights)}
+
+
+def _sharpened(advantage: Array, temperature: float, share: float | None, config: Config) -> tuple[Array, Metrics]:
+    """Weights with the temperature that leaves `share` of the batch, or with the fixed one."""
+    if share is not None:
+        weights, found = sharpest_weight(advantage, share)
+        return weights, {"temperature": found, "clipped": jnp.zeros(())}
+    weights = advantage_weight(advantage, temperature, config.max_weight)
+    return weights, {"temperature": jnp.asarray(temperature), "clipped": jnp.mean(weights >= config.max_weight)}
 
 
 def _masked(weights: Array, report: iql.CriticReport, config: Config) -> Array:
