@@ -13,10 +13,17 @@ from lspc.tasks import Task, get_task
 
 PACKAGES = {
     "bullet": ("bullet_safety_gym", "pybullet"),
-    "safety_gymnasium": ("safety_gymnasium",),
-    "metadrive": ("metadrive",),
+    "safety_gymnasium": ("safety_gymnasium", "mujoco"),
+    "metadrive": ("metadrive", "panda3d", "pygame"),
 }
 """The packages (by import name) each suite of tasks runs on."""
+
+CURES = {
+    "bullet": "mend it with `pip install bullet-safety-gym==1.4.0 pybullet==3.2.7`",
+    "safety_gymnasium": "mend it with `make simulators`",
+    "metadrive": "mend it with `make simulators`",
+}
+"""What to do where a suite's packages are missing or broken."""
 
 
 class Step(NamedTuple):
@@ -29,6 +36,8 @@ class Step(NamedTuple):
 
 class Simulator(Protocol):
     """One world with one agent. Observations are float32 vectors; actions are clipped to [-1, 1]."""
+
+    def __init__(self, task: Task, pictures: bool = True) -> None: ...
 
     def reset(self, seed: int | None = None) -> np.ndarray:
         """Start an episode and return its first observation.
@@ -55,15 +64,27 @@ def installed(task: Task | str) -> bool:
 def make(task: Task | str, *, pictures: bool = True) -> Simulator:
     """A simulator for this task. Without `pictures` it cannot render, but may be built much faster."""
     task = _task(task)
-    if task.suite != "bullet":
-        raise UserError(
-            f"{task.name} runs on {task.suite}; this version only runs the bullet suite, see `lspc doctor`"
-        )
-    if not installed(task):
-        raise UserError(f"the simulator of {task.name} is not installed; `lspc doctor` says how to get it")
-    from lspc.sims.bullet import BulletSimulator
+    missing = [package for package in PACKAGES[task.suite] if find_spec(package) is None]
+    if missing:
+        raise UserError(f"{task.name} needs {' and '.join(missing)}, not installed here; {CURES[task.suite]}")
+    try:
+        return _adapter(task.suite)(task, pictures)
+    except ImportError as error:
+        raise UserError(f"the simulator of {task.name} does not start ({error}); {CURES[task.suite]}") from error
 
-    return BulletSimulator(task, pictures)
+
+def _adapter(suite: str) -> type[Simulator]:
+    if suite == "bullet":
+        from lspc.sims.bullet import BulletSimulator
+
+        return BulletSimulator
+    if suite == "safety_gymnasium":
+        from lspc.sims.safety_gymnasium import SafetyGymnasiumSimulator
+
+        return SafetyGymnasiumSimulator
+    from lspc.sims.metadrive import MetaDriveSimulator
+
+    return MetaDriveSimulator
 
 
 def _task(task: Task | str) -> Task:

@@ -4,12 +4,8 @@ Its worlds draw from the global `numpy.random` and `random`, so each simulator h
 its own and swaps them in only while a world is built or reset. (Stepping draws nothing; a test watches that.)
 """
 
-import ctypes
-import os
-import random
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import redirect_stderr
 from functools import cache
 from typing import Any
 
@@ -17,9 +13,8 @@ import numpy as np
 
 from lspc.errors import UserError
 from lspc.sims import Step
+from lspc.sims.shared import OwnGenerators, legal_action, legal_seed, random_seed, silence
 from lspc.tasks import Task
-
-MAX_SEED = 2**32 - 1
 
 
 class BulletSimulator:
@@ -28,16 +23,14 @@ class BulletSimulator:
         self.pictures = pictures
         self._world: Any = None
         self._steps = 0
-        self._generator_states = _generator_states(int.from_bytes(os.urandom(4), "little"))
+        self._generators = OwnGenerators(random_seed())
 
     def reset(self, seed: int | None = None) -> np.ndarray:
         if seed is not None:
-            if not 0 <= seed <= MAX_SEED:
-                raise UserError(f"{self.task.name} was given the seed {seed}; use one from 0 to {MAX_SEED}")
+            self._generators = OwnGenerators(legal_seed(self.task, seed))
             # A world that has run before does not return to exactly the same state, a fresh one does.
             self.close()
-            self._generator_states = _generator_states(seed)
-        with self._own_generators():
+        with self._generators:
             if self._world is None:
                 self._world = _build(self.task, self.pictures)
             observation, _ = self._world.reset()
@@ -45,12 +38,7 @@ class BulletSimulator:
         return np.asarray(observation, np.float32)
 
     def step(self, action: np.ndarray) -> Step:
-        action = np.asarray(action, np.float32)
-        if action.shape != (self.task.action_dim,):
-            raise UserError(f"{self.task.name} takes actions of shape ({self.task.action_dim},), not {action.shape}")
-        if np.isnan(action).any():
-            raise UserError(f"{self.task.name} was given the action {action.tolist()}: NaN is no action")
-        observation, reward, terminated, _, info = self._running().step(np.clip(action, -1.0, 1.0))
+        observation, reward, terminated, _, info = self._running().step(legal_action(self.task, action))
         self._steps += 1
         return Step(
             observation=np.asarray(observation, np.float32),
@@ -74,27 +62,6 @@ class BulletSimulator:
         if self._world is None:
             raise UserError(f"the {self.task.name} simulator has no episode yet: call reset() first")
         return self._world
-
-    @contextmanager
-    def _own_generators(self) -> Iterator[None]:
-        """Run a block on this simulator's random streams, leaving the process's streams as they were."""
-        process_states = np.random.get_state(), random.getstate()  # noqa: NPY002 (the worlds use the global one)
-        _set_generators(self._generator_states)
-        try:
-            yield
-        finally:
-            self._generator_states = np.random.get_state(), random.getstate()  # noqa: NPY002
-            _set_generators(process_states)
-
-
-def _generator_states(seed: int) -> tuple[Any, Any]:
-    """What `numpy.random.seed(seed)` and `random.seed(seed)` would leave behind."""
-    return np.random.RandomState(seed).get_state(), random.Random(seed).getstate()
-
-
-def _set_generators(states: tuple[Any, Any]) -> None:
-    np.random.set_state(states[0])  # noqa: NPY002
-    random.setstate(states[1])
 
 
 def _build(task: Task, pictures: bool) -> Any:
@@ -125,35 +92,9 @@ def _world_without_looks() -> Any:
 def _builder() -> Any:
     """Import the package once, silently, with its own stream juggling replaced by ours."""
     # On import it asks the standard error stream for a file descriptor, which notebooks and pytest lack.
-    with _silence(), redirect_stderr(sys.__stderr__):
+    with silence(), redirect_stderr(sys.__stderr__):
         import bullet_safety_gym  # noqa: F401 (registers the worlds' settings)
         from bullet_safety_gym.envs import builder
     # The same for the standard output whenever a world connects: C code prints an empty "argv[0]=" then.
-    builder.RedirectStream = lambda stream: _silence()
+    builder.RedirectStream = lambda stream: silence()
     return builder
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Send file descriptors 1 and 2 to nowhere: pybullet's banner comes from C, past `sys.stdout`."""
-    flush_c_streams = ctypes.CDLL(None).fflush
-
-    def flush() -> None:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        flush_c_streams(None)
-
-    flush()
-    kept = os.dup(1), os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        flush()
-        os.dup2(kept[0], 1)
-        os.dup2(kept[1], 2)
-        for descriptor in (*kept, nowhere):
-            os.close(descriptor)
