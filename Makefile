@@ -2,26 +2,28 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: quickstart test lint types speed install clean
+.PHONY: quickstart test lint types speed install simulators clean
 
 quickstart: .venv/.installed
 	$(BIN)/lspc train --preset cpu --out quickstart/run
 	$(BIN)/lspc evaluate quickstart/run
 
-test: .venv/.installed-dev lint types
+test: .venv/.installed-simulators lint types
 	$(BIN)/python -m pytest
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check --output-format concise .
 	$(BIN)/ruff format --check .
 
-types: .venv/.installed-dev
+types: .venv/.installed-simulators
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
-speed: .venv/.installed-dev
+speed: .venv/.installed-simulators
 	$(BIN)/python benchmarks/speed.py
 
 install: .venv/.installed-dev
+
+simulators: .venv/.installed-simulators
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -33,6 +35,13 @@ install: .venv/.installed-dev
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track]"
 	touch $@ .venv/.installed
+
+# Their declared pins contradict each other and Python 3.11, so what they need comes first, then they without it.
+.venv/.installed-simulators: .venv/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track,simulators]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
+		safety-gymnasium metadrive-simulator
+	touch $@
 
 clean:
 	rm -rf .venv build dist quickstart runs

@@ -22,7 +22,7 @@ from lspc import algos, data, training
 from lspc.algos.base import Spec
 from lspc.policy import TrainedPolicy
 from lspc.settings import resolve
-from lspc.sims.pool import run_episodes
+from lspc.sims.pool import Pool
 from lspc.tasks import get_task
 
 LSPC = algos.get("lspc")
@@ -91,7 +91,8 @@ def untrained_policy() -> TrainedPolicy:
 def episodes_per_second(task: str, workers: int | None, count: int) -> float:
     act = untrained_policy().for_episodes(sampled=False)
     began = time.perf_counter()
-    run_episodes(get_task(task), act, list(range(count)), workers=workers)
+    with Pool(get_task(task), workers=workers) as pool:
+        pool.run(act, range(count))
     return count / (time.perf_counter() - began)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from lspc import files
 from lspc.algos.lspc import LspcPolicy
 from lspc.policy import TrainedPolicy, load_policy
-from lspc.sims.pool import run_episodes
+from lspc.sims.pool import Pool
 from lspc.tasks import get_task, normalised_reward
 
 TASKS = ("BallCircle", "BallRun", "CarRun", "CarCircle")
@@ -24,7 +24,8 @@ def measure(run: Path, task_name: str, form: str, restriction: float) -> dict[st
     assert isinstance(net, LspcPolicy)
     config = replace(net.config, latent_form=form, safe_restriction=restriction)
     policy = TrainedPolicy(LspcPolicy(net.decoder, net.encoder, net.normaliser, config), "LSPC-S", trained.card)
-    episodes = run_episodes(task, policy.for_episodes(sampled=True), [1_000_000 + i for i in range(EPISODES)])
+    with Pool(task) as pool:
+        episodes = pool.run(policy.for_episodes(sampled=True), [1_000_000 + i for i in range(EPISODES)])
     reward = float(np.mean([normalised_reward(task, e.reward_return) for e in episodes]))
     cost = float(np.mean([e.cost_return for e in episodes]))
     return {"task": task_name, "form": form, "restriction": restriction, "reward": reward, "cost": cost}

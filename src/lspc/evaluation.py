@@ -6,6 +6,7 @@ thresholds, intervals by a bootstrap that draws seeds and then episodes within t
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from lspc import files
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
-from lspc.sims.pool import run_episodes
+from lspc.sims.pool import Pool
 from lspc.tasks import Task, normalised_cost, normalised_reward
 from lspc.version import __version__
 
@@ -50,35 +51,39 @@ def evaluate(
             f"{task.name} has {task.observation_dim}"
         )
     records: list[Record] = []
-    for seed in description["seeds"]:
-        for variant in variants or load_policy(run, seed=seed).net.variants:
+    with Pool(task, workers=workers, on_trouble=on_trouble) as pool:
+        for seed, variant, mode in _cells(run, description["seeds"], variants, modes):
+            if on_start:
+                on_start(f"{variant} {mode}, seed {seed}", episodes)
             policy = load_policy(run, seed=seed, variant=variant)
-            for mode in modes:
-                if on_start:
-                    on_start(f"{variant} {mode}, seed {seed}", episodes)
-                rolled = run_episodes(
-                    task,
-                    policy.for_episodes(sampled=mode == "sampled"),
-                    [first_seed + i for i in range(episodes)],
-                    workers=workers,
-                    on_episode=lambda _: on_episode() if on_episode else None,
-                    on_trouble=on_trouble,
-                )
-                identity = {
-                    "run": run.resolve().name,
-                    "task": task.name,
-                    "method": description["method"],
-                    "policy": policy_name(variant, description["config"]),
-                    "mode": mode,
-                    "training_seed": seed,
-                    "updates": description["config"]["steps"],
-                    "dataset": description["dataset"]["fingerprint"],
-                    "config": files.content_hash(description["config"]),
-                    "lspc_version": __version__,
-                }
-                records += [{**identity, **episode._asdict()} for episode in rolled]
+            rolled = pool.run(
+                policy.for_episodes(sampled=mode == "sampled"),
+                [first_seed + i for i in range(episodes)],
+                on_episode=lambda _: on_episode() if on_episode else None,
+            )
+            identity = {
+                "run": run.resolve().name,
+                "task": task.name,
+                "method": description["method"],
+                "policy": policy_name(variant, description["config"]),
+                "mode": mode,
+                "training_seed": seed,
+                "updates": description["config"]["steps"],
+                "dataset": description["dataset"]["fingerprint"],
+                "config": files.content_hash(description["config"]),
+                "lspc_version": __version__,
+            }
+            records += [{**identity, **episode._asdict()} for episode in rolled]
     _store(run / RECORDS, records)
     return records
+
+
+def _cells(
+    run: Path, seeds: Sequence[int], variants: Sequence[str] | None, modes: Sequence[str]
+) -> list[tuple[int, str, str]]:
+    """Each training seed, policy and mode to measure."""
+    policies = variants or load_policy(run, seed=seeds[0]).net.variants
+    return list(product(seeds, policies, modes))
 
 
 def policy_name(variant: str, config: dict[str, Any]) -> str:

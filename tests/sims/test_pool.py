@@ -5,14 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lspc.errors import UserError
-from lspc.sims.pool import Act, Episode, run_episodes
-from lspc.tasks import get_task
+from lspc.sims.pool import Act, Episode, Pool
+from lspc.tasks import Task, get_task
 
 BALL = get_task("BallRun")
 SEEDS = [4, 0, 9, 2, 7, 1, 1, 30]
@@ -29,6 +31,13 @@ def small_network(observation_dim: int, action_dim: int) -> Act:
         return np.tanh(np.tanh(observations @ first) @ second) + 0.3 * noise
 
     return act
+
+
+def run_episodes(
+    task: Task, act: Act, seeds: Sequence[int], on_episode: Callable[[Episode], None] | None = None, **options: Any
+) -> list[Episode]:
+    with Pool(task, **options) as pool:
+        return pool.run(act, seeds, on_episode=on_episode)
 
 
 POLICY = small_network(BALL.observation_dim, BALL.action_dim)
@@ -64,11 +73,27 @@ def test_pool_equals_the_plain_loop(expected: list[Episode]) -> None:
     assert children() == []
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_stay_for_the_next_policy(expected: list[Episode], workers: int) -> None:
+    with Pool(BALL, workers=workers) as pool:
+        assert pool.run(POLICY, SEEDS) == expected
+        first = children()
+        assert len(first) == workers
+        assert pool.run(POLICY, SEEDS[:3]) == expected[:3]
+        assert children() == first
+        with pytest.raises(ZeroDivisionError):
+            pool.run(lambda o, _s, _t: 1 / 0 * o, SEEDS)
+        assert pool.run(POLICY, SEEDS) == expected
+        if workers:
+            assert not set(children()) & set(first)
+    assert children() == []
+
+
 def test_episodes_that_end_early_and_more_workers_than_work() -> None:
     drone = get_task("DroneCircle")
     policy = small_network(drone.observation_dim, drone.action_dim)
-    here = run_episodes(drone, policy, range(5), workers=0, envs_per_worker=2)
-    assert run_episodes(drone, policy, range(5), workers=3, envs_per_worker=2) == here
+    here = run_episodes(drone, policy, range(5), workers=0, worlds=2)
+    assert run_episodes(drone, policy, range(5), workers=3, worlds=2) == here
     assert any(episode.terminated for episode in here)
     assert len({episode.length for episode in here}) > 1
     assert run_episodes(BALL, POLICY, [], workers=2) == []
@@ -86,7 +111,7 @@ def test_the_batch_keeps_its_shape_and_rows_know_their_episode() -> None:
                 steps_of[seed].append(step)
         return np.zeros((len(observations), BALL.action_dim))
 
-    run_episodes(BALL, act, [11, 12, 13], workers=1, envs_per_worker=2)
+    run_episodes(BALL, act, [11, 12, 13], workers=1, worlds=2)
     assert seen == {(2, BALL.observation_dim)}
     assert all(steps == list(range(BALL.episode_length)) for steps in steps_of.values())
 
@@ -140,8 +165,6 @@ def test_a_worker_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_what_a_simulator_refuses_is_told_in_one_line(workers: int) -> None:
-    with pytest.raises(UserError, match="bullet suite"):
-        run_episodes(get_task("CarButton1"), POLICY, [1, 2], workers=workers)
     with pytest.raises(UserError, match="NaN"):
         run_episodes(BALL, lambda o, _s, _t: np.full((len(o), 2), np.nan), [1, 2], workers=workers)
     with pytest.raises(UserError, match="shape"):
@@ -161,14 +184,15 @@ def test_an_error_in_the_policy_leaves_no_process_behind() -> None:
 
 SCRIPT = """
 import numpy as np
-from lspc.sims.pool import run_episodes
+from lspc.sims.pool import Pool
 from lspc.tasks import get_task
 
 task = get_task("BallRun")
 def act(observations, seeds, steps):
     {extra}
     return np.zeros((len(observations), task.action_dim))
-print(len(run_episodes(task, act, range(3), workers=2)), flush=True)
+with Pool(task, workers=2) as pool:
+    print(len(pool.run(act, range(3))), flush=True)
 """
 
 

@@ -26,6 +26,10 @@ CURES = {
 """What to do where a suite's packages are missing or broken."""
 
 
+ONE_WORLD_PER_PROCESS = ("metadrive",)
+"""Suites whose engine holds one world at a time."""
+
+
 class Step(NamedTuple):
     observation: np.ndarray
     reward: float

@@ -1,7 +1,8 @@
 """Many episodes of one policy at once: worker processes do the physics while this process does the thinking.
 
 An episode depends on its seed and the policy alone, so a worker that dies or hangs is simply replaced and its
-episodes run again; the numbers are the same with any number of workers, and with none (`workers=0`).
+episodes run again; the numbers are the same with any number of workers, and with none (`workers=0`). Workers
+stay for the next policy, since starting a simulator can take longer than an episode.
 """
 
 import os
@@ -20,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lspc.errors import UserError
+from lspc.sims import ONE_WORLD_PER_PROCESS
 from lspc.sims._worker import FAILED, RESET, STEP, Lanes, command_type, result_type
 from lspc.tasks import Task
 
@@ -45,32 +47,78 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_episodes(
-    task: Task,
-    act: Act,
-    seeds: Sequence[int],
-    *,
-    workers: int | None = None,
-    envs_per_worker: int = 4,
-    timeout: float = 120.0,
-    on_episode: Callable[[Episode], None] | None = None,
-    on_trouble: Callable[[str], None] | None = None,
-) -> list[Episode]:
-    """Run one episode for each seed and return them in the order of `seeds`.
+class Pool:
+    """Simulators of one task, ready to run episodes of any policy: `with Pool(task) as pool: pool.run(act, seeds)`.
 
     `workers` is the number of processes (one for each usable core unless given; 0 runs all in this one), each
-    with `envs_per_worker` simulators. A worker that gives no answer for `timeout` seconds is replaced.
-    `on_episode` hears of each episode when it ends, `on_trouble` of each replaced worker.
+    with `worlds` simulators (where the simulator allows more than one). A worker that gives no answer for
+    `timeout` seconds is replaced, and `on_trouble` hears of it.
     """
-    workers = usable_cores() if workers is None else workers
-    if workers < 0 or envs_per_worker < 1:
-        raise UserError(f"workers must be 0 or more and envs_per_worker 1 or more, not {workers}, {envs_per_worker}")
-    book = _Book(seeds, max(1, min(workers, len(seeds))), envs_per_worker, on_episode)
-    if workers == 0:
-        _run_here(task, act, book, envs_per_worker)
-    else:
-        _Pool(task, act, book, envs_per_worker, timeout, on_trouble).run()
-    return book.episodes()
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        workers: int | None = None,
+        worlds: int = 10,
+        timeout: float = 120.0,
+        on_trouble: Callable[[str], None] | None = None,
+    ) -> None:
+        workers = usable_cores() if workers is None else workers
+        if workers < 0 or worlds < 1:
+            raise UserError(f"workers must be 0 or more and worlds 1 or more, not {workers}, {worlds}")
+        self.task, self.timeout, self.on_trouble = task, timeout, on_trouble
+        self._count = workers
+        self._worlds = 1 if task.suite in ONE_WORLD_PER_PROCESS else worlds
+        self._workers: dict[int, _Worker] = {}
+        self._here: Lanes | None = None
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.end()
+        self._workers.clear()
+        if self._here is not None:
+            self._here.close()
+            self._here = None
+
+    def run(
+        self, act: Act, seeds: Sequence[int], *, on_episode: Callable[[Episode], None] | None = None
+    ) -> list[Episode]:
+        """Run one episode for each seed and return them in the order of `seeds`.
+
+        `on_episode` hears of each episode when it ends.
+        """
+        book = _Book(seeds, max(1, min(self._count, len(seeds))), self._worlds, on_episode)
+        try:
+            if self._count == 0:
+                self._run_here(act, book)
+            else:
+                _Round(self, act, book).run()
+        except BaseException:
+            self.close()  # a worker may be in the middle of an episode; the next run starts with fresh ones
+            raise
+        return book.episodes()
+
+    def worker(self, number: int) -> "_Worker":
+        """The worker of this number, started if it is not there."""
+        if number not in self._workers:
+            self._workers[number] = _Worker(self.task, self._worlds, number)
+        return self._workers[number]
+
+    def dismiss(self, number: int) -> None:
+        self._workers.pop(number).end()
+
+    def _run_here(self, act: Act, book: "_Book") -> None:
+        self._here = self._here or Lanes(self.task, self._worlds)
+        crew = _Crew(self.task, self._worlds, 0, book)
+        while (commands := crew.commands(act)) is not None:
+            crew.absorb(self._here.advance(commands).copy())
 
 
 class _Book:
@@ -170,23 +218,11 @@ class _Crew:
         self._running = np.array([place is not None for place in self.places])
 
 
-def _run_here(task: Task, act: Act, book: _Book, lanes_count: int) -> None:
-    lanes = Lanes(task, lanes_count)
-    crew = _Crew(task, lanes_count, 0, book)
-    try:
-        while (commands := crew.commands(act)) is not None:
-            crew.absorb(lanes.advance(commands).copy())
-    finally:
-        lanes.close()
-
-
 class _Worker:
-    """A worker process, the line to it, and the episodes it is on."""
+    """A worker process and the line to it."""
 
-    def __init__(self, task: Task, lanes: int, number: int, book: _Book) -> None:
-        self.number = number
-        self.crew = _Crew(task, lanes, number, book)
-        self.deadline = 0.0
+    def __init__(self, task: Task, lanes: int, number: int) -> None:
+        self.number, self.lanes = number, lanes
         ours, theirs = socket.socketpair()
         self.connection = Connection(ours.detach())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by end)
@@ -225,74 +261,67 @@ class _Worker:
         self._errors.close()
 
 
-class _Pool:
-    def __init__(
-        self,
-        task: Task,
-        act: Act,
-        book: _Book,
-        lanes: int,
-        timeout: float,
-        on_trouble: Callable[[str], None] | None,
-    ) -> None:
-        self.task, self.act, self.book, self.lanes, self.timeout = task, act, book, lanes, timeout
-        self.on_trouble = on_trouble
+class _Round:
+    """One policy's episodes on the pool's workers."""
+
+    def __init__(self, pool: Pool, act: Act, book: _Book) -> None:
+        self.pool, self.act, self.book = pool, act, book
         self.failures: Counter[int] = Counter()
-        self.workers: dict[int, _Worker] = {}
+        self.crews: dict[Connection, tuple[_Worker, _Crew]] = {}
+        self.deadlines: dict[Connection, float] = {}
 
     def run(self) -> None:
-        try:
-            for number in range(self.book.workers if self.book.seeds else 0):
-                self._hire(number)
-            while busy := {worker.connection: worker for worker in self.workers.values() if worker.crew.unfinished()}:
-                patience = min(worker.deadline for worker in busy.values()) - time.monotonic()
-                ready = wait(list(busy), max(0.0, patience))
-                # The policy answers one worker here while the others are stepping.
-                for connection in ready:
-                    self._receive(busy.pop(connection))  # pyright: ignore[reportArgumentType]
+        for number in range(self.book.workers if self.book.seeds else 0):
+            self._engage(number)
+        while busy := [line for line, (_, crew) in self.crews.items() if crew.unfinished()]:
+            patience = min(self.deadlines[line] for line in busy) - time.monotonic()
+            ready = wait(busy, max(0.0, patience))
+            # The policy answers one worker here while the others are stepping.
+            for line in busy:
+                if line in ready:
+                    self._receive(line)
                 # Asked again whether it is silent: the policy may have taken longer than the deadline allows.
-                for connection, worker in busy.items():
-                    if worker.deadline <= time.monotonic() and not connection.poll():
-                        self._replace(worker, f"gave no answer for {self.timeout:g} s")
-        finally:
-            for worker in self.workers.values():
-                worker.end()
+                elif self.deadlines[line] <= time.monotonic() and not line.poll():
+                    self._replace(line, f"gave no answer for {self.pool.timeout:g} s")
 
-    def _hire(self, number: int) -> None:
-        self.workers[number] = _Worker(self.task, self.lanes, number, self.book)
-        self._command(self.workers[number])
+    def _engage(self, number: int) -> None:
+        worker = self.pool.worker(number)
+        self.crews[worker.connection] = worker, _Crew(self.pool.task, worker.lanes, number, self.book)
+        self._command(worker.connection)
 
-    def _command(self, worker: _Worker) -> None:
-        commands = worker.crew.commands(self.act)
+    def _command(self, line: Connection) -> None:
+        commands = self.crews[line][1].commands(self.act)
         if commands is not None:
             with suppress(OSError):  # it is dead, which the next read finds
-                worker.connection.send_bytes(commands.tobytes())
-            worker.deadline = time.monotonic() + self.timeout
+                line.send_bytes(commands.tobytes())
+            self.deadlines[line] = time.monotonic() + self.pool.timeout
 
-    def _receive(self, worker: _Worker) -> None:
+    def _receive(self, line: Connection) -> None:
+        worker, crew = self.crews[line]
         try:
-            answer = worker.connection.recv_bytes()
+            answer = line.recv_bytes()
         except (EOFError, OSError):
-            self._replace(worker, worker.how_it_ended())
+            self._replace(line, worker.how_it_ended())
             return
         if answer.startswith(FAILED):
             raise UserError(answer[1:].decode())
-        worker.crew.absorb(np.frombuffer(answer, result_type(self.task), offset=1))
-        self._command(worker)
+        crew.absorb(np.frombuffer(answer, result_type(self.pool.task), offset=1))
+        self._command(line)
 
-    def _replace(self, worker: _Worker, why: str) -> None:
+    def _replace(self, line: Connection, why: str) -> None:
         """End a worker in trouble and let a fresh one run its unfinished episodes from their start."""
-        worker.end()
-        again = worker.crew.unfinished()
+        worker, crew = self.crews.pop(line)
+        self.pool.dismiss(worker.number)
+        again = crew.unfinished()
         seeds = ", ".join(str(self.book.seeds[place]) for place in again)
         self.failures.update(again)
         if max(self.failures[place] for place in again) >= MAX_TRIES:
             raise UserError(
-                f"{self.task.name}: gave up after {MAX_TRIES} tries, the worker {why} each time; "
+                f"{self.pool.task.name}: gave up after {MAX_TRIES} tries, the worker {why} each time; "
                 f"it was running the episodes with seeds {seeds}"
             )
-        if self.on_trouble is not None:
-            self.on_trouble(f"worker {worker.number} {why}; episodes with seeds {seeds} run again")
+        if self.pool.on_trouble is not None:
+            self.pool.on_trouble(f"worker {worker.number} {why}; episodes with seeds {seeds} run again")
         for place in again:
             self.book.put_back(worker.number, place)
-        self._hire(worker.number)
+        self._engage(worker.number)
