@@ -14,7 +14,7 @@ from conftest import Cli
 from lspc import files
 from lspc.data import Dataset, save
 
-VERBS = ["inspect", "collect", "train", "evaluate", "tasks", "doctor"]
+VERBS = ["inspect", "collect", "train", "evaluate", "render", "figure", "tasks", "doctor"]
 TINY = ["--hidden", "8", "8", "--latent-dim", "4", "--batch-size", "32", "--steps", "10"]
 
 
@@ -69,7 +69,10 @@ def test_version_and_no_arguments(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["fly"], "unknown verb 'fly': choose one of inspect, collect, train, evaluate, tasks, doctor"),
+        (
+            ["fly"],
+            "unknown verb 'fly': choose one of inspect, collect, train, evaluate, render, figure, tasks, doctor",
+        ),
         (["collect", "--task", "BallRum", "--out", "a.hdf5"], "unknown task 'BallRum': did you mean BallRun"),
         (["collect", "--task", "BallRun", "--out", "a.csv"], "a.csv: give it a name that ends in .hdf5 or .npz"),
         (["train", "--task", "Nothing"], "unknown task 'Nothing'"),
@@ -240,6 +243,47 @@ def test_evaluate_prints_the_table_and_json(cli: Cli, trained: tuple[Path, str])
     assert len(files.read_jsonl(out / "evaluations.jsonl")) == 14
 
 
+def test_a_policy_is_measured_on_another_task_and_filmed(cli: Cli, trained: tuple[Path, str], tmp_path: Path) -> None:
+    out, _ = trained
+    few = ("--episodes", "1", "--policies", "LSPC-O", "--actions", "deterministic")
+    done = cli("evaluate", out, "--on", "BallRun", "CarRun", *few, "--json")
+    assert done.returncode == 0, done.stderr
+    tables = json.loads(done.stdout)
+    assert [row["policy"] for row in tables["BallRun"]] == ["data", "LSPC-O"]
+    assert [row["policy"] for row in tables["CarRun"]] == ["LSPC-O"]  # the data says nothing about another task
+    records = files.read_jsonl(out / "evaluations.jsonl")
+    assert {(r["task"], r["trained_on"]) for r in records} >= {("BallRun", "BallRun"), ("CarRun", "BallRun")}
+
+    picture = tmp_path / "transfer.png"
+    done = cli("figure", "transfer", out, "--out", picture)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["picture:", str(picture)]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+    clip = tmp_path / "clip.gif"
+    done = cli("render", out, "--episodes", "1", "--policy", "LSPC-S", "--seed", "2", "--out", clip)
+    assert done.returncode == 0, done.stderr
+    assert clip.read_bytes().startswith(b"GIF89a")
+
+
+def test_figures_and_clips_refuse_what_they_cannot_do(cli: Cli, trained: tuple[Path, str], tmp_path: Path) -> None:
+    out, _ = trained
+    bare = tmp_path / "bare"
+    files.write_json(bare / "config.json", files.read_run(out))
+    for arguments, told in [
+        (["figure", "transfer"], "name the runs to compare"),
+        (["figure", "transfer", bare], "has no evaluations.jsonl: measure it first"),
+        (["figure", "transfer", out, "--policy", "BC"], "holds nothing about BC"),
+        (["render", out, "--out", "clip.avi"], "clip.avi: give it a name that ends in .gif or .mp4"),
+        (["render", out, "--on", "PointGoal1"], "observations of size 7, PointGoal1 has 60"),
+        (["render", out, "--episodes", "0"], "a clip needs 1 episode or more, not 0"),
+    ]:
+        done = cli(*arguments)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert told in done.stderr.splitlines()[-1]
+
+
 def test_evaluate_refuses_what_it_cannot_do(cli: Cli, trained: tuple[Path, str], tmp_path: Path) -> None:
     out, _ = trained
     half = tmp_path / "half"
@@ -250,8 +294,8 @@ def test_evaluate_refuses_what_it_cannot_do(cli: Cli, trained: tuple[Path, str],
         ([half], "training has not finished"),
         ([out, other], "was trained for CarRun"),
         ([out, "--policies", "BC"], "has no policy 'BC': choose one of LSPC-O, LSPC-S, CVAE"),
-        ([out, "--task", "BallCircle"], "observations of size 7, BallCircle has 8"),
-        ([out, "--task", "PointGoal1"], "observations of size 7"),
+        ([out, "--on", "BallCircle"], "observations of size 7, BallCircle has 8"),
+        ([out, "--on", "PointGoal1"], "observations of size 7"),
     ]:
         done = cli("evaluate", *arguments)
         assert done.returncode == 1

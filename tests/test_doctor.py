@@ -14,7 +14,8 @@ def test_a_healthy_machine_passes() -> None:
     assert all(check.ok or check.optional for check in found.values())
     assert {"python", "jax", "numpy", "h5py", "simulator: bullet", "simulator: metadrive", "machine"} <= set(found)
     assert "cpu" in found["jax"].detail or "gpu" in found["jax"].detail
-    assert "BallRun runs" in found["simulator: bullet"].detail
+    for suite, task in (("bullet", "BallRun"), ("safety_gymnasium", "PointCircle1"), ("metadrive", "easysparse")):
+        assert f"{task} runs" in found[f"simulator: {suite}"].detail
     assert all("\n" not in check.detail + check.fix for check in found.values())
     assert all(check.fix for check in found.values() if not check.ok)
 
@@ -25,6 +26,14 @@ def test_a_missing_simulator_is_a_failure_with_its_cure(monkeypatch: pytest.Monk
     assert not bullet.ok
     assert not bullet.optional
     assert bullet.fix == "pip install bullet-safety-gym==1.4.0 pybullet==3.2.7"
+
+
+@pytest.mark.parametrize("suite", ["safety_gymnasium", "metadrive"])
+def test_the_other_simulators_are_optional(monkeypatch: pytest.MonkeyPatch, suite: str) -> None:
+    monkeypatch.setitem(sims.PACKAGES, suite, ("no_such_package",))
+    check = by_name()[f"simulator: {suite}"]
+    assert (check.ok, check.optional, check.fix) == (False, True, "make simulators")
+    assert "no_such_package, which is missing" in check.detail
 
 
 def test_missing_packages_are_told_with_the_version_to_get(monkeypatch: pytest.MonkeyPatch) -> None:

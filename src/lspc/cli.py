@@ -103,7 +103,9 @@ def collect(
     task: Annotated[str, tyro.conf.arg(metavar="TASK")],
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")],
     agents: int = 8,
-    steps: int = 150_000,
+    steps: Annotated[
+        int | None, _shown("INT", "150000 on bullet, 300000 on safety_gymnasium, 40000 on metadrive")
+    ] = None,
     warmup: int = 0,
     episodes: Annotated[int | None, _shown("INT", "as many as DSRL's file has")] = None,
     seed: int = 0,
@@ -132,6 +134,7 @@ def collect(
     from lspc.tasks import get_task
 
     known = get_task(task)
+    steps = collecting.STEPS[known.suite] if steps is None else steps
     collecting.check(known, out, agents=agents, steps=steps, episodes=episodes, seed=seed, workers=workers)
     with terminal.progress() as display:
         bars = [display.add_task(f"agent {i}", total=steps, note="waiting") for i in range(agents)]
@@ -233,7 +236,7 @@ def _first_look(arguments: Sequence[str]) -> TrainOptions:
 
 def evaluate(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, _shown("RUN [RUN ...]")],
-    task: Annotated[str | None, _shown("TASK", "the one the run was trained for")] = None,
+    on: Annotated[tuple[str, ...], _shown("TASK ...", "the one the run was trained for")] = (),
     episodes: int = 20,
     policies: Annotated[tuple[str, ...] | None, _shown("POLICY ...", "all of them")] = None,
     actions: Annotated[tuple[Literal["deterministic", "sampled"], ...], _shown("HOW ...", "both")] = (
@@ -248,7 +251,7 @@ def evaluate(
 
     Args:
         runs: One or more run folders; their last checkpoint is what counts.
-        task: The task to evaluate on.
+        on: Tasks to evaluate on: any with the observations and actions of the run's own.
         episodes: Episodes per policy and training seed.
         policies: Which of the run's policies, such as LSPC-O.
         actions: How actions are chosen: deterministic, sampled, or both.
@@ -263,30 +266,116 @@ def evaluate(
     if not runs:
         raise UserError("name at least one run folder, such as runs/latest")
     descriptions = [files.read_run(run) for run in runs]
-    names = [task or description["task"] for description in descriptions]
-    for run, name in zip(runs, names, strict=True):
-        if name is None:
-            raise UserError(f"{run} was not trained for a task: say --task NAME (see `lspc tasks`)")
-        if name != names[0]:
-            raise UserError(f"{run} was trained for {name}, {runs[0]} for {names[0]}: evaluate them one by one")
-    known = get_task(names[0])
-    records: list[dict[str, Any]] = []
+    own = [description["task"] for description in descriptions]
+    for run, name in zip(runs, own, strict=True):
+        if not on and name is None:
+            raise UserError(f"{run} was not trained for a task: say --on TASK (see `lspc tasks`)")
+        if not on and name != own[0]:
+            raise UserError(f"{run} was trained for {name}, {runs[0]} for {own[0]}: evaluate them one by one")
+    tables: dict[str, list[evaluation.Summary]] = {}
     with terminal.progress(counted=True) as display:
         bar = display.add_task("evaluating", total=None, note="")
-        for run in runs:
-            records += evaluation.evaluate(
-                run, known, episodes=episodes, variants=policies, modes=actions, workers=workers,
-                on_start=lambda what, count, run=run: display.reset(bar, total=count, note=f"{run.name}: {what}"),
-                on_episode=lambda: display.advance(bar),
-                on_trouble=lambda line: display.console.print(f"[yellow]{line}", highlight=False),
-            )  # fmt: skip
-    dataset = _dataset_of(descriptions[0], data)
-    rows = evaluation.summarise(records, known, dataset)
-    rows = [evaluation.behaviour(dataset, known), *rows] if dataset else rows
+        for known in [get_task(name) for name in on or own[:1]]:
+            records: list[dict[str, Any]] = []
+            for run in runs:
+                told = f"{run.name} on {known.name}"
+                records += evaluation.evaluate(
+                    run, known, episodes=episodes, variants=policies, modes=actions, workers=workers,
+                    on_start=lambda what, count, told=told: display.reset(bar, total=count, note=f"{told}: {what}"),
+                    on_episode=lambda: display.advance(bar),
+                    on_trouble=lambda line: display.console.print(f"[yellow]{line}", highlight=False),
+                )  # fmt: skip
+            # What the data's behaviour earned says nothing about another task.
+            dataset = _dataset_of(descriptions[0], data) if data or own[0] in (None, known.name) else None
+            rows = evaluation.summarise(records, known, dataset)
+            tables[known.name] = [evaluation.behaviour(dataset, known), *rows] if dataset else rows
     if json:
-        _print_json([asdict(row) for row in rows])
+        listed = {name: [asdict(row) for row in rows] for name, rows in tables.items()}
+        _print_json(listed if len(on) > 1 else next(iter(listed.values())))
     else:
-        terminal.console.print(terminal.evaluation_table(rows, known))
+        for name, rows in tables.items():
+            terminal.console.print(terminal.evaluation_table(rows, get_task(name)))
+
+
+def render(
+    run: Annotated[Path, tyro.conf.Positional, _shown("RUN")],
+    out: Annotated[Path, _shown("FILE", "RUN/episodes.gif")] = Path(),
+    episodes: int = 3,
+    policy: Annotated[str | None, _shown("POLICY", "the run's main one")] = None,
+    seed: Annotated[int | None, _shown("INT", "the run's first")] = None,
+    on: Annotated[str | None, _shown("TASK", "the one the run was trained for")] = None,
+    budget: Annotated[float | None, _shown("COST", "the task's smallest")] = None,
+    sampled: Json = False,
+) -> None:
+    """Film episodes of a run's policy, with reward, cost and the budget drawn in.
+
+    Args:
+        run: The folder of a finished run.
+        out: The clip to write: .gif or .mp4.
+        episodes: How many episodes; the same ones that `lspc evaluate` begins with.
+        policy: Which of the run's policies, such as LSPC-S.
+        seed: Which training seed.
+        on: The task to film on.
+        budget: The cost budget drawn in.
+        sampled: Draw actions at random instead of the deterministic ones.
+    """
+    from lspc import evaluation, files
+    from lspc.policy import load_policy
+    from lspc.report import clips, terminal
+    from lspc.tasks import get_task
+
+    name = on or files.read_run(run)["task"]
+    if name is None:
+        raise UserError(f"{run} was not trained for a task: say --on TASK (see `lspc tasks`)")
+    if episodes < 1:
+        raise UserError(f"a clip needs 1 episode or more, not {episodes}")
+    known, out = get_task(name), run / "episodes.gif" if out == Path() else out
+    evaluation.check_fits(run, known)
+    clips.check(out)
+    trained = load_policy(run, seed=seed, variant=policy)
+    with terminal.progress(counted=True) as display:
+        bar = display.add_task("filming", total=episodes * known.episode_length, note=str(out))
+        clips.render_episodes(
+            known,
+            trained.for_episodes(sampled=sampled),
+            [evaluation.FIRST_EPISODE_SEED + i for i in range(episodes)],
+            out,
+            title=f"{trained.variant} on {known.name}",
+            budget=known.thresholds[0] if budget is None else budget,
+            on_frame=lambda place, step: display.update(bar, completed=place * known.episode_length + step),
+        )
+        display.update(bar, completed=episodes * known.episode_length)
+    terminal.console.print(f"clip: {out}", highlight=False)
+
+
+def figure(
+    name: Annotated[Literal["transfer", "maps"], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")],
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, _shown("[RUN ...]")] = (),
+    out: Annotated[Path, _shown("PNG", "NAME.png")] = Path(),
+    policy: Annotated[str, tyro.conf.arg(metavar="POLICY")] = "LSPC-O",
+) -> None:
+    """Draw one of the paper's figures.
+
+    transfer: reward and cost of runs on every task they were evaluated on.
+
+    maps: the roads of MetaDrive's easy, medium and hard tasks.
+
+    Args:
+        name: transfer or maps.
+        runs: The run folders a figure is made from.
+        out: The picture to write.
+        policy: Which of the runs' policies.
+    """
+    from lspc.report import figures, terminal
+
+    picture = Path(f"{name}.png") if out == Path() else out
+    if name == "maps":
+        figures.maps_figure(picture)
+    else:
+        from lspc.report.transfer import transfer_figure
+
+        transfer_figure(runs, picture, policy)
+    terminal.console.print(f"picture: {picture}", highlight=False)
 
 
 def _dataset_of(description: dict[str, Any], path: Path | None) -> Any:
@@ -332,6 +421,8 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "collect": (collect, "make a dataset in a simulator"),
     "train": (train, "learn a policy from a dataset"),
     "evaluate": (evaluate, "measure a run's policies in the simulator"),
+    "render": (render, "film episodes of a run's policy"),
+    "figure": (figure, "draw one of the paper's figures"),
     "tasks": (tasks, "list the benchmark's tasks"),
     "doctor": (doctor, "say what is installed and how to mend what is not"),
 }

@@ -31,7 +31,8 @@ LIMITS: tuple[float | None, ...] = (None, 0.8, 0.5, 0.25, 0.125, 0.06, 0.03, 0.0
 """Cost limits of the population as shares of the task's maximum cost; None is unconstrained."""
 START_MULTIPLIERS = (0.0, 0.0, 0.0, 0.2, 0.5, 1.0, 0.5, 1.0)
 """Where each agent's multiplier begins: careful from the start, or learning care from its own costs."""
-SIMULATORS = 8
+STEPS = {"bullet": 150_000, "safety_gymnasium": 300_000, "metadrive": 40_000}
+"""Simulator steps per agent unless told: more where episodes are long, fewer where the simulator is slow."""
 STEPS_PER_ITERATION = 2048
 FIELDS = ("observations", "actions", "rewards", "costs", "next_observations", "terminals", "timeouts")
 
@@ -60,11 +61,16 @@ def population(task: Task, agents: int, steps: int, warmup: int, seed: int) -> l
     return specs
 
 
+def worlds(task: Task) -> int:
+    """How many simulators an agent learns in at a time."""
+    return 1 if task.suite in sims.ONE_WORLD_PER_PROCESS else 8
+
+
 class Recorder:
     """Keeps every transition of every simulator and cuts it into finished episodes."""
 
-    def __init__(self) -> None:
-        self.open: list[list[tuple[Any, ...]]] = [[] for _ in range(SIMULATORS)]
+    def __init__(self, simulators: int) -> None:
+        self.open: list[list[tuple[Any, ...]]] = [[] for _ in range(simulators)]
         self.done: list[list[tuple[Any, ...]]] = []
 
     def add(self, simulator: int, transition: tuple[Any, ...], ended: bool) -> None:
@@ -112,16 +118,17 @@ def train_agent(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) 
     key = jax.random.key(spec.seed)
     key, init_key = jax.random.split(key)
     state = ppo.init(init_key, task.observation_dim, task.action_dim, config, spec.start_multiplier)
-    simulators = [sims.make(task, pictures=False) for _ in range(SIMULATORS)]
+    count = worlds(task)
+    simulators = [sims.make(task, pictures=False) for _ in range(count)]
     observations = np.stack([s.reset(int(rng.integers(2**31))) for s in simulators])
-    norm, recorder = RunningNorm(task.observation_dim), Recorder()
-    episode_costs, episode_rewards, taken = [0.0] * SIMULATORS, [0.0] * SIMULATORS, 0
+    norm, recorder = RunningNorm(task.observation_dim), Recorder(count)
+    episode_costs, episode_rewards, taken = [0.0] * count, [0.0] * count, 0
 
     while taken < spec.steps:
         layers = [(np.asarray(l.weight), np.asarray(l.bias)) for l in state.agent.policy.layers]
         std = np.exp(np.asarray(state.agent.log_std))
         rows, finished = [], []
-        for _ in range(STEPS_PER_ITERATION // SIMULATORS):
+        for _ in range(STEPS_PER_ITERATION // count):
             x = seen = norm(observations)
             for weight, bias in layers[:-1]:
                 x = np.tanh(x @ weight + bias)
@@ -129,7 +136,7 @@ def train_agent(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) 
             noise = rng.standard_normal(mean.shape).astype(np.float32)
             actions = mean + std * noise
             following = observations.copy()
-            row_end = np.zeros((SIMULATORS, 4), np.float32)
+            row_end = np.zeros((count, 4), np.float32)
             for i, simulator in enumerate(simulators):
                 applied = np.clip(actions[i], -1.0, 1.0)
                 step = simulator.step(applied)
@@ -150,7 +157,7 @@ def train_agent(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) 
             rows.append((seen, actions, log_probability, row_end, norm(following), observations.copy()))
             for i, simulator in enumerate(simulators):
                 observations[i] = simulator.reset() if row_end[i, 3] else following[i]
-            taken += SIMULATORS
+            taken += count
         seen, actions, log_probability, ends, following, raw = (np.stack(c) for c in zip(*rows, strict=True))
         rollout = ppo.Rollout(
             *map(jnp.asarray, (seen, actions, log_probability, ends[..., 0], ends[..., 1])),
@@ -183,7 +190,7 @@ def collect(
     out: str | Path,
     *,
     agents: int = len(LIMITS),
-    steps: int = 150_000,
+    steps: int | None = None,
     warmup: int = 0,
     episodes: int | None = None,
     seed: int = 0,
@@ -194,6 +201,7 @@ def collect(
     """Collect a dataset for `task` and write it to `out`; the same arguments give the same file, byte for byte."""
     task = get_task(task) if isinstance(task, str) else task
     out = Path(out)
+    steps = STEPS[task.suite] if steps is None else steps
     check(task, out, agents=agents, steps=steps, episodes=episodes, seed=seed, workers=workers)
     workers = usable_cores() if workers is None else workers
     episodes = task.dataset_episodes if episodes is None else episodes
@@ -224,7 +232,7 @@ def check(
     """Refuse what cannot end well, before any work."""
     if min(agents, 1 if workers is None else workers, 1 if episodes is None else episodes) < 1 or seed < 0:
         raise UserError("agents, workers and episodes must be 1 or more, and the seed 0 or more")
-    least = SIMULATORS * task.episode_length
+    least = worlds(task) * task.episode_length
     if steps < least:
         raise UserError(f"{steps} steps are too few for an episode of {task.name}: give an agent {least} or more")
     if out.suffix.lower() not in (*HDF5_SUFFIXES, NPZ_SUFFIX):

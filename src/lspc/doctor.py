@@ -9,14 +9,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
 
 import numpy as np
 
 from lspc.sims.pool import usable_cores
 
-INSTALL_BULLET = "pip install bullet-safety-gym==1.4.0 pybullet==3.2.7"
-NOT_USED = "nothing to do: this version of lspc runs the bullet suite and does not use it"
+SIMULATORS = {
+    "bullet": ("BallRun", ("bullet-safety-gym", "pybullet"), "pip install bullet-safety-gym==1.4.0 pybullet==3.2.7"),
+    "safety_gymnasium": ("PointCircle1", ("safety-gymnasium", "mujoco"), "make simulators"),
+    "metadrive": ("easysparse", ("metadrive-simulator", "panda3d"), "make simulators"),
+}
+"""For each suite: the task tried, the packages whose versions are told, and the cure."""
 MIN_MEMORY_GB = 4.0
 
 
@@ -37,21 +40,20 @@ def checks() -> list[Check]:
         _python(),
         _guarded("jax", _jax, f"pip install '{needed.pop('jax', 'jax')}'"),
         *(_package(name, requirement) for name, requirement in needed.items()),
-        _guarded("simulator: bullet", _bullet, INSTALL_BULLET),
-        _unused_simulator("safety_gymnasium"),
-        _unused_simulator("metadrive"),
+        # Training on a file needs no simulator, so a missing one is no failure.
+        *(_simulator(suite, *about) for suite, about in SIMULATORS.items()),
         _package("tensorboard", "tensorboard", optional=True),
         _machine(),
     ]
 
 
-def _guarded(name: str, look: Callable[[], str], fix: str) -> Check:
+def _guarded(name: str, look: Callable[[], str], fix: str, optional: bool = False) -> Check:
     """Whatever goes wrong inside someone else's library is a finding here, not a crash."""
     try:
-        return Check(name, True, look())
+        return Check(name, True, look(), optional=optional)
     except Exception as error:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return Check(name, False, first_line, fix)
+        return Check(name, False, first_line, fix, optional)
 
 
 def _python() -> Check:
@@ -79,28 +81,26 @@ def _package(name: str, requirement: str, optional: bool = False) -> Check:
         return Check(name, False, "not installed", f"pip install '{requirement}'", optional)
 
 
-def _bullet() -> str:
+def _simulator(suite: str, name: str, packages: tuple[str, ...], fix: str) -> Check:
     """Really build a world and move it: an installed package can still lack a library it needs."""
-    from lspc.sims import make
-    from lspc.tasks import get_task
 
-    task = get_task("BallRun")
-    simulator = make(task)
-    try:
-        simulator.reset(seed=0)
-        step = simulator.step(np.zeros(task.action_dim, np.float32))
-    finally:
-        simulator.close()
-    if not np.isfinite(step.observation).all():
-        raise RuntimeError("BallRun runs, but its first observation is not finite")
-    versions = f"bullet-safety-gym {version('bullet-safety-gym')}, pybullet {version('pybullet')}"
-    return f"{versions}; BallRun runs"
+    def look() -> str:
+        from lspc.sims import make
+        from lspc.tasks import get_task
 
+        task = get_task(name)
+        simulator = make(task, pictures=False)
+        try:
+            simulator.reset(seed=0)
+            step = simulator.step(np.zeros(task.action_dim, np.float32))
+        finally:
+            simulator.close()
+        if not np.isfinite(step.observation).all():
+            raise RuntimeError(f"{name} runs, but its first observation is not finite")
+        versions = ", ".join(f"{package} {version(package)}" for package in packages)
+        return f"{versions}; {name} runs"
 
-def _unused_simulator(package: str) -> Check:
-    found = find_spec(package) is not None
-    detail = "installed, not used by this version" if found else "not installed, not used by this version"
-    return Check(f"simulator: {package}", found, detail, "" if found else NOT_USED, optional=True)
+    return _guarded(f"simulator: {suite}", look, fix, optional=suite != "bullet")
 
 
 def _machine() -> Check:

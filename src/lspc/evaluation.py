@@ -44,12 +44,7 @@ def evaluate(
     run = Path(run)
     if episodes < 1 or not modes or set(modes) - set(MODES):
         raise UserError(f"episodes must be 1 or more and modes among {', '.join(MODES)}; got {episodes}, {modes}")
-    description = files.read_run(run)
-    if description["spec"]["observation_dim"] != task.observation_dim:
-        raise UserError(
-            f"{run} was trained on observations of size {description['spec']['observation_dim']}, "
-            f"{task.name} has {task.observation_dim}"
-        )
+    description = check_fits(run, task)
     records: list[Record] = []
     with Pool(task, workers=workers, on_trouble=on_trouble) as pool:
         for seed, variant, mode in _cells(run, description["seeds"], variants, modes):
@@ -64,6 +59,7 @@ def evaluate(
             identity = {
                 "run": run.resolve().name,
                 "task": task.name,
+                "trained_on": description["task"],
                 "method": description["method"],
                 "policy": policy_name(variant, description["config"]),
                 "mode": mode,
@@ -76,6 +72,16 @@ def evaluate(
             records += [{**identity, **episode._asdict()} for episode in rolled]
     _store(run / RECORDS, records)
     return records
+
+
+def check_fits(run: Path, task: Task) -> dict[str, Any]:
+    """The run's description, if its policies can act in this task at all."""
+    description = files.read_run(run)
+    for what in ("observation", "action"):
+        trained, asked = description["spec"][f"{what}_dim"], getattr(task, f"{what}_dim")
+        if trained != asked:
+            raise UserError(f"{run} was trained on {what}s of size {trained}, {task.name} has {asked}")
+    return description
 
 
 def _cells(

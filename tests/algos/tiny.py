@@ -22,6 +22,7 @@ SPEC = Spec(
     return_max=50.0,
     largest_reward=3.0,
     largest_cost=1.0,
+    longest_episode=20,
 )
 
 

@@ -45,6 +45,8 @@ class Spec:
     """Largest absolute reward of a step."""
     largest_cost: float
     """Largest cost of a step."""
+    longest_episode: int
+    """Steps of the longest episode."""
 
     @staticmethod
     def of(dataset: Dataset) -> "Spec":
@@ -58,6 +60,7 @@ class Spec:
             return_max=statistics.return_max,
             largest_reward=float(abs(dataset.rewards).max()),
             largest_cost=float(dataset.costs.max()),
+            longest_episode=max(episode.stop - episode.start for episode in dataset.episodes),
         )
 
 

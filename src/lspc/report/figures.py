@@ -19,6 +19,8 @@ from lspc.files import atomic_path
 # Okabe and Ito's blue and vermilion: told apart by every common kind of colour vision.
 EPISODE_COLOUR = "#0072B2"
 BUDGET_COLOUR = "#D55E00"
+SERIES_COLOURS = (EPISODE_COLOUR, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""The rest of their palette, for what is compared side by side."""
 TEXT_COLOUR = "#333333"
 MOST_BARS = 40
 
@@ -28,8 +30,7 @@ def dataset_profile_figure(dataset: Dataset, thresholds: Sequence[float], path: 
 
     Dashed lines are the cost budgets; the legend says what share of the episodes is inside each.
     """
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(11, 4.6)
     left, right = figure.subplots(1, 2, width_ratios=[1.2, 1])
     figure.suptitle(title, fontsize=14, fontweight="bold", color=TEXT_COLOUR)
     _draw_episodes(left, dataset)
@@ -38,8 +39,30 @@ def dataset_profile_figure(dataset: Dataset, thresholds: Sequence[float], path: 
     for axes in (left, right):
         axes.set_xlim(-0.03 * largest, 1.04 * largest)
         _draw_budgets(axes, thresholds)
-        _tidy(axes)
+        tidy(axes)
     _name_budgets(right, dataset, thresholds)
+    save(figure, path)
+
+
+def maps_figure(path: str | Path) -> None:
+    """Write the roads of MetaDrive's three block sequences side by side."""
+    from lspc.sims.metadrive import ROADS, map_picture
+
+    figure = new_figure(12, 4.4)
+    for axes, (name, road) in zip(figure.subplots(1, len(ROADS)), ROADS.items(), strict=True):
+        axes.imshow(map_picture(road.blocks))
+        axes.set_title(f"{name}: {road.blocks}", color=TEXT_COLOUR, fontweight="bold")
+        axes.set_axis_off()
+    save(figure, path)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, path: str | Path) -> None:
     with atomic_path(path) as temporary:
         # Without the library's version in it, the same data gives the same file.
         figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
@@ -96,7 +119,7 @@ def _name_budgets(axes: Axes, dataset: Dataset, thresholds: Sequence[float]) -> 
         legend.get_title().set_color(TEXT_COLOUR)
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.7)
     axes.set_axisbelow(True)

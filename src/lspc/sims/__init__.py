@@ -18,14 +18,6 @@ PACKAGES = {
 }
 """The packages (by import name) each suite of tasks runs on."""
 
-CURES = {
-    "bullet": "mend it with `pip install bullet-safety-gym==1.4.0 pybullet==3.2.7`",
-    "safety_gymnasium": "mend it with `make simulators`",
-    "metadrive": "mend it with `make simulators`",
-}
-"""What to do where a suite's packages are missing or broken."""
-
-
 ONE_WORLD_PER_PROCESS = ("metadrive",)
 """Suites whose engine holds one world at a time."""
 
@@ -70,11 +62,12 @@ def make(task: Task | str, *, pictures: bool = True) -> Simulator:
     task = _task(task)
     missing = [package for package in PACKAGES[task.suite] if find_spec(package) is None]
     if missing:
-        raise UserError(f"{task.name} needs {' and '.join(missing)}, not installed here; {CURES[task.suite]}")
+        raise UserError(f"{task.name} needs {' and '.join(missing)}, which is missing: `lspc doctor` names the cure")
     try:
         return _adapter(task.suite)(task, pictures)
     except ImportError as error:
-        raise UserError(f"the simulator of {task.name} does not start ({error}); {CURES[task.suite]}") from error
+        told = f"the simulator of {task.name} does not start ({error}): `lspc doctor` names the cure"
+        raise UserError(told) from error
 
 
 def _adapter(suite: str) -> type[Simulator]:

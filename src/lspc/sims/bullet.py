@@ -69,8 +69,14 @@ def _build(task: Task, pictures: bool) -> Any:
     builder = _builder()
     import gymnasium
 
-    world = builder.EnvironmentBuilder if pictures else _world_without_looks()
-    return world(**gymnasium.spec(f"Safety{task.name}-v0").kwargs)
+    settings = gymnasium.spec(f"Safety{task.name}-v0").kwargs
+    if not pictures:
+        return _world_without_looks()(**settings)
+    world = builder.EnvironmentBuilder(**settings)
+    # The sphere that feels contacts is meant to be invisible, but a renderer without transparency draws it over
+    # the agent; only with no opacity at all is it left out.
+    world.bc.changeVisualShape(world.agent.violation_body_id, -1, rgbaColor=(0, 0, 0, 0))
+    return world
 
 
 @cache
