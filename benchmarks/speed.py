@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lspc import algos, data, training
+from lspc.algos import base
 from lspc.algos.base import Spec
 from lspc.policy import TrainedPolicy
 from lspc.settings import resolve
@@ -70,8 +71,8 @@ def training_rate(preset: str, seconds: float, length: int) -> tuple[float, floa
     """Updates per second of one seed, and GFLOP of one update."""
     dataset = data.load(data.bundled())
     spec, config = Spec.of(dataset), resolve(LSPC, preset, get_task("BallCircle")).config
-    chunk = training.make_chunk(LSPC, spec, config.batch_size)
-    rows, seeds = jax.device_put(training.pack(dataset)), jnp.asarray([0])
+    chunk = training.make_chunk(LSPC, spec, config)
+    rows, seeds = jax.device_put(base.table(dataset, config)), jnp.asarray([0])
     holder = {"states": training.init_states(LSPC, spec, config, [0])}
 
     def work() -> None:

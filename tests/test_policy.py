@@ -13,6 +13,7 @@ from lspc.algos.base import Policy, Spec
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
+from lspc.sims.pool import Seen
 
 OBSERVATIONS = np.random.default_rng(1).normal(size=(6, 7)).astype(np.float32)
 
@@ -85,12 +86,13 @@ def test_sampling_follows_the_generator(folder: Path) -> None:
 
 def test_episode_noise_depends_on_seed_and_step_alone(folder: Path) -> None:
     act = load_policy(folder).for_episodes(sampled=True)
-    same = np.tile(OBSERVATIONS[:1], (4, 1))
-    a, b, c, d = act(same, np.array([5, 5, 6, 5]), np.array([0, 1, 0, 0]))
+    same, nothing = np.tile(OBSERVATIONS[:1], (4, 1)), np.zeros(4, np.float32)
+    seen = Seen(same, np.array([5, 5, 6, 5]), np.array([0, 1, 0, 0]), nothing, nothing, np.arange(4))
+    a, b, c, d = act(seen)
     np.testing.assert_allclose(a, d, atol=1e-6)
     assert not np.allclose(a, b)
     assert not np.allclose(a, c)
-    quiet = load_policy(folder).for_episodes(sampled=False)(same, np.array([5, 5, 6, 5]), np.array([0, 1, 0, 0]))
+    quiet = load_policy(folder).for_episodes(sampled=False)(seen)
     np.testing.assert_allclose(quiet, np.tile(load_policy(folder).act(same[0]), (4, 1)), atol=1e-6)
 
 

@@ -17,6 +17,7 @@ from conftest import LSPC, Cli, small_dataset
 
 import lspc
 from lspc import algos, checkpoints, files, training
+from lspc.algos import base
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.tasks import get_task
@@ -152,7 +153,7 @@ def test_a_run_folder_holds_what_it_should(dataset: Dataset, tmp_path: Path) -> 
 
 
 def test_a_batch_is_unpacked_as_it_was_packed(dataset: Dataset) -> None:
-    batch = training.unpack(jnp.asarray(training.pack(dataset)[10:90]), dataset.observation_dim, dataset.action_dim)
+    batch = base.unpack(jnp.asarray(base.table(dataset, None)[10:90]), base.Spec.of(dataset))
     for name, part in batch._asdict().items():
         np.testing.assert_array_equal(part, getattr(dataset, name)[10:90].astype(np.float32))
 

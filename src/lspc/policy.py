@@ -4,7 +4,6 @@ The folder holds weights.safetensors and card.json (method, settings, data stati
 rebuilds the network's shape from the card and fills in the weights; nothing in the folder can run code.
 """
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lspc import algos, checkpoints, files
-from lspc.algos.base import Policy, Spec
+from lspc.algos.base import Policy, SequencePolicy, Spec
 from lspc.errors import UserError
+from lspc.sims.pool import Act, Seen
 
 WEIGHTS, CARD = "weights.safetensors", "card.json"
 
@@ -85,17 +85,48 @@ class TrainedPolicy:
         noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
         return np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
 
-    def for_episodes(self, *, sampled: bool) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+    def for_episodes(self, *, sampled: bool) -> Act:
         """A function for the evaluation pool, whose noise depends on (episode seed, step) alone."""
-        draw = partial(_episode_actions, self.net, variant=self.variant, sampled=sampled)
-        compiled = jax.jit(draw)
-        return lambda observations, seeds, steps: np.asarray(compiled(observations, seeds, steps))
+        if isinstance(self.net, SequencePolicy):
+            return _Remembering(self.net, self.variant, sampled)
+        compiled = jax.jit(partial(_episode_actions, self.net, variant=self.variant, sampled=sampled))
+        return lambda seen: np.asarray(compiled(seen.observations, seen.seeds, seen.steps))
 
 
-def _episode_actions(net: Policy, observations: Any, seeds: Any, steps: Any, *, variant: str, sampled: bool) -> Any:
+def _episode_noise(net: Policy, seeds: Any, steps: Any, sampled: bool) -> Any:
     def noise(seed: Any, step: Any) -> Any:
         return jax.random.normal(jax.random.fold_in(jax.random.key(seed), step), (net.noise_dim,))
 
-    if not sampled:
-        return net(observations, jnp.zeros((observations.shape[0], net.noise_dim)), variant)
-    return net(observations, jax.vmap(noise)(seeds, steps), variant)
+    return jax.vmap(noise)(seeds, steps) if sampled else jnp.zeros((seeds.shape[0], net.noise_dim))
+
+
+def _episode_actions(net: Policy, observations: Any, seeds: Any, steps: Any, *, variant: str, sampled: bool) -> Any:
+    return net(observations, _episode_noise(net, seeds, steps, sampled), variant)
+
+
+class _Remembering:
+    """A sequence policy in the pool: one memory for each lane, wiped when an episode begins there."""
+
+    def __init__(self, net: SequencePolicy, variant: str, sampled: bool) -> None:
+        self._net, self._memory, self._size = net, None, 0
+
+        def step(memory: Any, seen: Any) -> tuple[Any, Any]:
+            def fresh(old: Any, blank: Any) -> Any:
+                begins = (seen.steps == 0).reshape(-1, *[1] * (old.ndim - 1))
+                return jnp.where(begins, blank, old)
+
+            rows = jax.tree.map(lambda all_lanes: all_lanes[seen.lanes], memory)
+            rows = jax.tree.map(fresh, rows, net.start(seen.lanes.shape[0]))
+            noise = _episode_noise(net, seen.seeds, seen.steps, sampled)
+            actions, rows = net.step(rows, seen.observations, seen.rewards, seen.costs, noise, variant)
+            return actions, jax.tree.map(lambda old, new: old.at[seen.lanes].set(new), memory, rows)
+
+        self._step = jax.jit(step)
+
+    def __call__(self, seen: Seen) -> np.ndarray:
+        if (needed := int(seen.lanes.max()) + 1) > self._size:
+            more = self._net.start(needed - self._size)
+            grown = more if self._memory is None else jax.tree.map(lambda *a: jnp.concatenate(a), self._memory, more)
+            self._memory, self._size = grown, needed
+        actions, self._memory = self._step(self._memory, seen)
+        return np.asarray(actions)

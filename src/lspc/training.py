@@ -18,10 +18,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from lspc import algos, checkpoints, files, policy
-from lspc.algos.base import Batch, Method, Metrics, Spec
+from lspc.algos import base
+from lspc.algos.base import Method, Metrics, Spec
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.tasks import Task
@@ -44,21 +45,6 @@ class Progress(NamedTuple):
     updates_per_second: float
 
 
-def pack(dataset: Dataset) -> Float[np.ndarray, "transitions columns"]:
-    """All fields side by side, so that drawing a batch gathers one block per transition instead of seven."""
-    columns = [
-        np.asarray(getattr(dataset, name), np.float32).reshape(dataset.transitions, -1) for name in Batch._fields
-    ]
-    return np.concatenate(columns, axis=1)
-
-
-def unpack(rows: Float[Array, "batch columns"], observation_dim: int, action_dim: int) -> Batch:
-    widths = (observation_dim, action_dim, 1, 1, observation_dim, 1, 1)
-    parts = jnp.split(rows, np.cumsum(widths)[:-1], axis=1)
-    return Batch(*(part if part.shape[1] > 1 or name.endswith(("observations", "actions")) else part[:, 0]
-                   for name, part in zip(Batch._fields, parts, strict=True)))  # fmt: skip
-
-
 def init_states(method: Method, spec: Spec, config: Any, seeds: Sequence[int]) -> Any:
     """One state per seed, stacked along a new first axis."""
     states = [method.init(jax.random.fold_in(jax.random.key(seed), 0), spec, config) for seed in seeds]
@@ -66,27 +52,27 @@ def init_states(method: Method, spec: Spec, config: Any, seeds: Sequence[int]) -
 
 
 @lru_cache(maxsize=8)
-def make_chunk(method: Method, spec: Spec, batch_size: int) -> Callable[..., tuple[Any, Metrics]]:
+def make_chunk(method: Method, spec: Spec, config: Any) -> Callable[..., tuple[Any, Metrics]]:
     """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
 
     It is remembered, so that runs of the same shape in one process compile once.
     """
 
-    def one_seed(state: Any, seed: Array, rows: Array, start: Array, length: int) -> tuple[Any, Metrics]:
+    draw = getattr(method, "draw", base.draw)
+
+    def one_seed(state: Any, seed: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
         key = jax.random.fold_in(jax.random.key(seed), 1)
 
         def one_update(state: Any, step: Array) -> tuple[Any, Metrics]:
             draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
-            drawn = jax.random.randint(draw_key, (batch_size,), 0, rows.shape[0])
-            batch = unpack(rows[drawn], spec.observation_dim, spec.action_dim)
-            return method.update(state, batch, update_key)
+            return method.update(state, draw(table, draw_key, spec, config), update_key)
 
         state, metrics = jax.lax.scan(one_update, state, start + jnp.arange(length))
         return state, jax.tree.map(jnp.mean, metrics)
 
-    def chunk(states: Any, seeds: Array, rows: Array, start: Array, length: int) -> tuple[Any, Metrics]:
+    def chunk(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
         def run(state: Any, seed: Array) -> tuple[Any, Metrics]:
-            return one_seed(state, seed, rows, start, length)
+            return one_seed(state, seed, table, start, length)
 
         # One seed after the other keeps a CPU's caches warm; an accelerator has room for all of them at once.
         if jax.default_backend() == "cpu":
@@ -131,13 +117,13 @@ def _run(module: Method, learned: Dataset, spec: Spec, config: Any, seeds: Seque
          track: "Track", on_progress: Callable[[Progress], None] | None) -> Any:  # fmt: skip
     """From the last checkpoint to the last update; returns the states, stacked by seed."""
     states, step = _restore(out, lambda: init_states(module, spec, config, seeds))
-    rows, seed_array = jax.device_put(pack(learned)), jnp.asarray(seeds)
-    chunk = make_chunk(module, spec, config.batch_size)
+    table = jax.device_put(getattr(module, "table", base.table)(learned, config))
+    seed_array, chunk = jnp.asarray(seeds), make_chunk(module, spec, config)
     bounds = module.metric_bounds(spec, config)
     with _stop_requests() as stop:
         while step < config.steps:
             length, began = min(CHUNK, config.steps - step), time.perf_counter()
-            states, metrics = chunk(states, seed_array, rows, jnp.asarray(step), length=length)
+            states, metrics = chunk(states, seed_array, table, jnp.asarray(step), length=length)
             per_seed = {name: np.asarray(values).tolist() for name, values in metrics.items()}
             step += length
             if ill := _illness(per_seed, bounds, seeds) or _broken_weights(states):

@@ -9,14 +9,15 @@ from PIL import Image
 
 from lspc.errors import UserError
 from lspc.report import clips
+from lspc.sims.pool import Seen
 from lspc.tasks import get_task
 
 BALL = get_task("BallRun")
 BLUE, ORANGE = (0, 114, 178), (213, 94, 0)
 
 
-def still(observations: np.ndarray, seeds: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    return np.zeros((len(observations), BALL.action_dim), np.float32)
+def still(seen: Seen) -> np.ndarray:
+    return np.zeros((len(seen.seeds), BALL.action_dim), np.float32)
 
 
 def test_a_gif_of_two_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

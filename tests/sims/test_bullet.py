@@ -153,14 +153,6 @@ def test_pictures_actions_and_misuse() -> None:
         simulator.close()
 
 
-@pytest.mark.parametrize("name", ["CarButton1", "easysparse"])
-def test_a_task_without_an_adapter_says_so_in_one_line(name: str) -> None:
-    with pytest.raises(UserError, match="bullet suite") as raised:
-        make(name)
-    assert "lspc doctor" in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
 def test_a_missing_simulator_points_to_the_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("lspc.sims").sims.PACKAGES, "bullet", ("no_such_package",))
     with pytest.raises(UserError, match="lspc doctor"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lspc.errors import UserError
-from lspc.sims.pool import Act, Episode, Pool
+from lspc.sims.pool import Act, Episode, Pool, Seen
 from lspc.tasks import Task, get_task
 
 BALL = get_task("BallRun")
@@ -26,9 +26,9 @@ def small_network(observation_dim: int, action_dim: int) -> Act:
     first = rng.normal(size=(observation_dim, 64)).astype(np.float32)
     second = rng.normal(size=(64, action_dim)).astype(np.float32)
 
-    def act(observations: np.ndarray, seeds: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        noise = np.sin(seeds * 12.9898 + steps * 78.233)[:, None]
-        return np.tanh(np.tanh(observations @ first) @ second) + 0.3 * noise
+    def act(seen: Seen) -> np.ndarray:
+        noise = np.sin(seen.seeds * 12.9898 + seen.steps * 78.233)[:, None]
+        return np.tanh(np.tanh(seen.observations @ first) @ second) + 0.3 * noise
 
     return act
 
@@ -82,7 +82,7 @@ def test_workers_stay_for_the_next_policy(expected: list[Episode], workers: int)
         assert pool.run(POLICY, SEEDS[:3]) == expected[:3]
         assert children() == first
         with pytest.raises(ZeroDivisionError):
-            pool.run(lambda o, _s, _t: 1 / 0 * o, SEEDS)
+            pool.run(lambda seen: 1 / 0 * seen.observations, SEEDS)
         assert pool.run(POLICY, SEEDS) == expected
         if workers:
             assert not set(children()) & set(first)
@@ -100,32 +100,44 @@ def test_episodes_that_end_early_and_more_workers_than_work() -> None:
 
 
 def test_the_batch_keeps_its_shape_and_rows_know_their_episode() -> None:
-    seen: set[tuple[int, ...]] = set()
+    shapes: set[tuple[int, ...]] = set()
     steps_of: dict[int, list[int]] = {seed: [] for seed in (11, 12, 13)}
+    lanes_of: dict[int, set[int]] = {seed: set() for seed in (11, 12, 13)}
+    earned: dict[int, float] = dict.fromkeys((11, 12, 13), 0.0)
 
-    def act(observations: np.ndarray, seeds: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        assert (observations.dtype, seeds.dtype, steps.dtype) == (np.float32, np.int64, np.int64)
-        seen.add(observations.shape)
-        for seed, step, observation in zip(seeds.tolist(), steps.tolist(), observations, strict=True):
-            if observation.any():
+    def act(seen: Seen) -> np.ndarray:
+        kinds = [array.dtype for array in seen]
+        assert kinds == [np.float32, np.int64, np.int64, np.float32, np.float32, np.int64]
+        shapes.add(seen.observations.shape)
+        for seed, step, reward, lane, row in zip(
+            seen.seeds.tolist(), seen.steps.tolist(), seen.rewards.tolist(), seen.lanes.tolist(), seen.observations,
+            strict=True,
+        ):  # fmt: skip
+            if row.any():
                 steps_of[seed].append(step)
-        return np.zeros((len(observations), BALL.action_dim))
+                lanes_of[seed].add(lane)
+                assert step > 0 or reward == 0
+                earned[seed] += reward
+        return np.zeros((len(seen.seeds), BALL.action_dim))
 
-    run_episodes(BALL, act, [11, 12, 13], workers=1, worlds=2)
-    assert seen == {(2, BALL.observation_dim)}
+    episodes = run_episodes(BALL, act, [11, 12, 13], workers=1, worlds=2)
+    assert shapes == {(2, BALL.observation_dim)}
     assert all(steps == list(range(BALL.episode_length)) for steps in steps_of.values())
+    assert all(len(lanes) == 1 for lanes in lanes_of.values())
+    for episode in episodes:  # all but what the last action earned
+        assert earned[episode.seed] == pytest.approx(episode.reward_return, abs=30)
 
 
 def disturbed(signal_to_send: int, times: int = 1) -> Act:
     """The policy, which in the middle of things strikes one of the workers."""
     left, calls = [times], [0]
 
-    def act(observations: np.ndarray, seeds: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    def act(seen: Seen) -> np.ndarray:
         calls[0] += 1
         if left[0] and calls[0] % 30 == 0:
             left[0] -= 1
             os.kill(children()[0], signal_to_send)
-        return POLICY(observations, seeds, steps)
+        return POLICY(seen)
 
     return act
 
@@ -166,14 +178,14 @@ def test_a_worker_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("workers", [0, 2])
 def test_what_a_simulator_refuses_is_told_in_one_line(workers: int) -> None:
     with pytest.raises(UserError, match="NaN"):
-        run_episodes(BALL, lambda o, _s, _t: np.full((len(o), 2), np.nan), [1, 2], workers=workers)
+        run_episodes(BALL, lambda seen: np.full((len(seen.seeds), 2), np.nan), [1, 2], workers=workers)
     with pytest.raises(UserError, match="shape"):
-        run_episodes(BALL, lambda o, _s, _t: np.zeros((len(o), 3)), [1, 2], workers=workers)
+        run_episodes(BALL, lambda seen: np.zeros((len(seen.seeds), 3)), [1, 2], workers=workers)
     assert children() == []
 
 
 def test_an_error_in_the_policy_leaves_no_process_behind() -> None:
-    def act(observations: np.ndarray, seeds: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    def act(seen: Seen) -> np.ndarray:
         assert len(children()) == 2
         raise ZeroDivisionError("the policy is broken")
 
@@ -188,9 +200,9 @@ from lspc.sims.pool import Pool
 from lspc.tasks import get_task
 
 task = get_task("BallRun")
-def act(observations, seeds, steps):
+def act(seen):
     {extra}
-    return np.zeros((len(observations), task.action_dim))
+    return np.zeros((len(seen.seeds), task.action_dim))
 with Pool(task, workers=2) as pool:
     print(len(pool.run(act, range(3))), flush=True)
 """

@@ -3,13 +3,16 @@
 A method is a module of pure functions, written down here as the protocol `Method`; the registry is `lspc.algos`.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.data import Dataset
@@ -99,8 +102,53 @@ class Policy(eqx.Module):
     ) -> Float[Array, "*batch action"]: ...
 
 
+class SequencePolicy(Policy):
+    """A policy that remembers its episode. Called like any other, it acts as at an episode's first step."""
+
+    @abstractmethod
+    def start(self, size: int) -> Any:
+        """The memory of `size` episodes that have not begun: arrays with that leading axis."""
+
+    @abstractmethod
+    def step(
+        self, memory: Any, observations: Array, rewards: Array, costs: Array, noise: Array, variant: str
+    ) -> tuple[Array, Any]:
+        """The next actions and memories; `rewards` and `costs` are what the last actions brought (at first 0)."""
+
+    def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
+        lead = observations.shape[:-1]
+        flat, nothing = observations.reshape(-1, observations.shape[-1]), jnp.zeros(math.prod(lead))
+        noise = noise.reshape(-1, noise.shape[-1])
+        actions, _ = self.step(self.start(len(flat)), flat, nothing, nothing, noise, variant)
+        return actions.reshape(*lead, -1)
+
+
+def table(dataset: Dataset, config: Any) -> Float[np.ndarray, "transitions columns"]:
+    """What lies on the device: all fields side by side, so that a draw gathers one block per transition."""
+    columns = [
+        np.asarray(getattr(dataset, name), np.float32).reshape(dataset.transitions, -1) for name in Batch._fields
+    ]
+    return np.concatenate(columns, axis=1)
+
+
+def draw(rows: Float[Array, "transitions columns"], key: PRNGKeyArray, spec: Spec, config: Any) -> Batch:
+    """Transitions drawn independently, each as likely as the others."""
+    return unpack(rows[jax.random.randint(key, (config.batch_size,), 0, rows.shape[0])], spec)
+
+
+def unpack(rows: Float[Array, "batch columns"], spec: Spec) -> Batch:
+    widths = (spec.observation_dim, spec.action_dim, 1, 1, spec.observation_dim, 1, 1)
+    parts = jnp.split(rows, np.cumsum(widths)[:-1], axis=1)
+    return Batch(*(part if part.shape[1] > 1 or name.endswith(("observations", "actions")) else part[:, 0]
+                   for name, part in zip(Batch._fields, parts, strict=True)))  # fmt: skip
+
+
 class Method(Protocol):
-    """What a method's module holds."""
+    """What a method's module holds.
+
+    One that learns from something else than single transitions also has its own `table` and `draw`, in place of
+    those of this module; its `update` then takes what its `draw` returns.
+    """
 
     Config: type[Any]
     """A frozen dataclass of plain values with at least `steps` and `batch_size`; a docstring under each field."""
@@ -117,7 +165,7 @@ class Method(Protocol):
 
     def init(self, key: PRNGKeyArray, spec: Spec, config: Any) -> Any: ...
 
-    def update(self, state: Any, batch: Batch, key: PRNGKeyArray) -> tuple[Any, Metrics]: ...
+    def update(self, state: Any, batch: Any, key: PRNGKeyArray) -> tuple[Any, Metrics]: ...
 
     def policy(self, state: Any) -> Policy: ...
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from lspc import files, sims
 from lspc.errors import UserError
 from lspc.report.figures import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR
-from lspc.sims.pool import Act
+from lspc.sims.pool import Act, Seen
 from lspc.tasks import Task
 
 SUFFIXES = (".gif", ".mp4")
@@ -70,10 +70,18 @@ def _episode(
 ) -> Iterator[tuple[Image.Image, int]]:
     every = math.ceil(task.episode_length / FRAMES_PER_EPISODE)
     observation = simulator.reset(seed)
-    reward = cost = 0.0
+    reward = cost = earned = paid = 0.0
     yield draw(simulator.render(), title, 0, reward, cost, budget), 0
     for step in range(1, task.episode_length + 1):
-        action = act(observation[None], np.array([seed], np.int64), np.array([step - 1], np.int64))[0]
+        seen = Seen(
+            observation[None],
+            seeds=np.array([seed]),
+            steps=np.array([step - 1]),
+            rewards=np.array([earned], np.float32),
+            costs=np.array([paid], np.float32),
+            lanes=np.zeros(1, np.int64),
+        )
+        action = act(seen)[0]
         observation, earned, paid, terminated, truncated = simulator.step(action)
         reward, cost = reward + earned, cost + paid
         ended = terminated or truncated

@@ -1,7 +1,7 @@
 """What MetaDrive 0.2.6.0 asks for and a present-day Python lacks, in place only while it is imported.
 
-It wants the retired `gym`, which it uses for three empty classes. `seaborn` and `matplotlib` give it colours and plots
-that are never seen here: without them the import takes half a second instead of two.
+It wants the retired `gym`, of which it uses little more than names. `seaborn` and `matplotlib` give it colours and
+plots that are never seen here: without them the import takes half a second instead of two.
 """
 
 import os

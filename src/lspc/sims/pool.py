@@ -25,12 +25,29 @@ from lspc.sims import ONE_WORLD_PER_PROCESS
 from lspc.sims._worker import FAILED, RESET, STEP, Lanes, command_type, result_type
 from lspc.tasks import Task
 
-Act = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-"""Observations (B, o) float32, episode seeds (B,) int64 and steps (B,) int64 to actions (B, a).
 
-B never changes within a run (spare rows are zero), so a compiled policy compiles once. Row i of the answer
-must depend on row i of the question alone.
-"""
+class Seen(NamedTuple):
+    """What a policy is asked about: a row for each world of one worker; spare rows are zero.
+
+    The number of rows never changes within a run, so a compiled policy compiles once.
+    """
+
+    observations: np.ndarray
+    """(B, o) float32."""
+    seeds: np.ndarray
+    """(B,) int64: the episode's seed."""
+    steps: np.ndarray
+    """(B,) int64: steps taken so far; 0 asks for an episode's first action."""
+    rewards: np.ndarray
+    """(B,) float32: what the last action earned."""
+    costs: np.ndarray
+    """(B,) float32: what the last action cost."""
+    lanes: np.ndarray
+    """(B,) int64: the row's place in the whole pool, for a policy that remembers; an episode keeps its own."""
+
+
+Act = Callable[[Seen], np.ndarray]
+"""To actions (B, a). Row i of the answer must depend on row i of the question alone, and on that lane's past."""
 
 MAX_TRIES = 3
 
@@ -167,6 +184,8 @@ class _Crew:
         self._observations = np.zeros((lanes, task.observation_dim), np.float32)
         self._seeds, self._steps = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
         self._rewards, self._costs = np.zeros(lanes), np.zeros(lanes)
+        self._last_rewards, self._last_costs = np.zeros(lanes, np.float32), np.zeros(lanes, np.float32)
+        self._lanes = number * lanes + np.arange(lanes)
 
     def unfinished(self) -> list[int]:
         return [place for place in self.places if place is not None]
@@ -187,8 +206,15 @@ class _Crew:
 
     def _actions(self, act: Act) -> np.ndarray:
         running = self._running
-        observations = np.where(running[:, None], self._observations, np.float32(0))
-        actions = np.asarray(act(observations, self._seeds * running, self._steps * running))
+        seen = Seen(
+            np.where(running[:, None], self._observations, np.float32(0)),
+            self._seeds * running,
+            self._steps * running,
+            self._last_rewards * running,
+            self._last_costs * running,
+            self._lanes,
+        )
+        actions = np.asarray(act(seen))
         expected = (len(running), self.task.action_dim)
         if actions.shape != expected:
             raise UserError(f"the policy gave actions of shape {actions.shape}; {self.task.name} needs {expected}")
@@ -198,6 +224,7 @@ class _Crew:
         """Take in one round of results; finished episodes go to the book and free their lanes."""
         running = self._running
         self._observations = results["observation"]
+        self._last_rewards, self._last_costs = (results[k].astype(np.float32) for k in ("reward", "cost"))
         self._rewards[running] += results["reward"][running]
         self._costs[running] += results["cost"][running]
         self._steps += running

@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from ctypes import CDLL
 from functools import cache
 from importlib import import_module
@@ -142,11 +141,10 @@ def _build(task: Task) -> Any:
     from gymnasium.envs.registration import load_env_creator
 
     spec = gymnasium.spec(task.gym_id.replace("Offline", "Safety").replace("Gymnasium-", "-"))
-    assert isinstance(spec.entry_point, str)
     with OwnGenerators(random_seed()), warnings.catch_warnings():
         # Where it passes arrays of one element as an index.
         warnings.filterwarnings("ignore", "Conversion of an array with ndim > 0", DeprecationWarning)
-        world: Any = load_env_creator(spec.entry_point)(**deepcopy(spec.kwargs))
+        world: Any = load_env_creator(str(spec.entry_point))(**spec.kwargs)
     if not _is_velocity(task):
         inner = world.task
         inner.world = _light_world()(inner.agent, inner._obstacles)
@@ -221,8 +219,7 @@ class _Painter:
     def __init__(self, task: Task, model: Any) -> None:
         mujoco = _mujoco()
         try:
-            self._gl = _gl_context()
-            self._gl.make_current()
+            _gl_context().make_current()
             self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -247,24 +244,27 @@ class _Painter:
         everything = mujoco.mjtCatBit.mjCAT_ALL
         mujoco.mjv_updateScene(model, data, options, mujoco.MjvPerturb(), self._camera, everything, self._scene)
         frame, picture = mujoco.MjrRect(0, 0, WIDTH, HEIGHT), np.empty((HEIGHT, WIDTH, 3), np.uint8)
-        self._gl.make_current()
+        _gl_context().make_current()
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         mujoco.mjr_render(frame, self._scene, self._context)
         mujoco.mjr_readPixels(picture, None, frame, self._context)
         return picture[::-1].copy()  # OpenGL counts rows from below
 
     def close(self) -> None:
-        self._gl.make_current()
+        _gl_context().make_current()
         self._context.free()
 
 
 @cache
 def _gl_context() -> Any:
     # MuJoCo's modules set PYOPENGL_PLATFORM for their own import only, but leave it behind.
-    with _environment_kept("PYOPENGL_PLATFORM"):
+    with _environment_kept("PYOPENGL_PLATFORM"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # glfw only warns where there is no screen
         context = import_module(f"mujoco.{_gl_library()}").GLContext(WIDTH, HEIGHT)
-    # Before the library itself ends, or freeing it would fail.
-    atexit.register(context.free)
+    if not context._context:  # drawing with it would end the process
+        raise RuntimeError("no context could be created")
+    # It must go before the library it belongs to.
+    atexit.register(_gl_context.cache_clear)
     return context
 
 

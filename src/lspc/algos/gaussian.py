@@ -1,0 +1,49 @@
+"""Networks that describe a normal distribution by its mean and log-spread, and actions squashed from one by tanh."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lspc.algos.base import Normaliser, Policy
+from lspc.nets import MLP
+
+EDGE = 0.999
+"""Actions are pulled inside this before tanh is undone: at 1 it would be infinite."""
+
+
+def moments(parameters: Float[Array, "*batch twice"], smallest: float, largest: float) -> tuple[Array, Array]:
+    """Mean and log-spread, the latter kept within bounds."""
+    mean, log_std = jnp.split(parameters, 2, axis=-1)
+    return mean, jnp.clip(log_std, smallest, largest)
+
+
+def unsquashed(actor: MLP, observations: Array, noise: Array) -> Array:
+    """An actor's action before tanh."""
+    mean, log_std = moments(actor(observations), -5.0, 2.0)
+    return mean + jnp.exp(log_std) * noise
+
+
+def squashed(actor: MLP, observations: Array, noise: Array) -> Array:
+    return jnp.tanh(unsquashed(actor, observations, noise))
+
+
+def log_likelihood(actor: MLP, observations: Array, actions: Array) -> Float[Array, " *batch"]:
+    """log pi(a | s) of tanh-squashed normal actions."""
+    mean, log_std = moments(actor(observations), -5.0, 2.0)
+    actions = jnp.clip(actions, -EDGE, EDGE)
+    z = (jnp.arctanh(actions) - mean) / jnp.exp(log_std)
+    normal = -0.5 * z**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
+    return jnp.sum(normal - jnp.log(1 - actions**2), axis=-1)
+
+
+class GaussianPolicy(Policy):
+    """Squashed normal actions; methods that learn such an actor only add their name."""
+
+    actor: MLP
+    normaliser: Normaliser
+
+    @property
+    def noise_dim(self) -> int:
+        return self.actor.layers[-1].bias.shape[-1] // 2
+
+    def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
+        return squashed(self.actor, self.normaliser(observations), noise)
