@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 METHODS = {
     "lspc": "latent safety-prioritised constraints: LSPC-O, LSPC-S and the plain CVAE in one run",
     "bc": "behaviour cloning by squared error; with a budget, of the episodes within it only (BC-Safe)",
+    "cdt": "constrained decision transformer: asked for reward and cost, it predicts the actions that bring them",
 }
 """The module's name in this folder -> one line about it."""
 

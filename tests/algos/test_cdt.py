@@ -1,0 +1,156 @@
+"""CDT: its losses by hand, what its windows hold, relabelling, and that asking for less cost gets less."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lspc import training
+from lspc.algos import cdt
+from lspc.algos.base import Spec
+from lspc.algos.transformer import Dropout, LayerNorm, Transformer, attention
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import load_policy
+from lspc.sims.pool import Seen
+
+SMALL = cdt.Config(steps=4, batch_size=8, context=4, width=8, layers=1, heads=2, budget=25.0)
+
+
+def two_ways(episodes: int = 60, length: int = 8, seed: int = 0) -> Dataset:
+    """Each episode keeps to one action: near +1 it earns and pays 1 a step, near -1 it earns 0.2 and pays nothing."""
+    rng = np.random.default_rng(seed)
+    bold = np.repeat(np.arange(episodes) % 2 == 0, length)
+    rows = episodes * length
+    observations = rng.normal(size=(episodes, length + 1, 2)).astype(np.float32)
+    return Dataset(
+        observations=observations[:, :-1].reshape(rows, 2),
+        actions=np.where(bold, 0.8, -0.8)[:, None].astype(np.float32),
+        rewards=np.where(bold, 1.0, 0.2).astype(np.float32),
+        costs=bold.astype(np.float32),
+        next_observations=observations[:, 1:].reshape(rows, 2),
+        terminated=np.zeros(rows, bool),
+        truncated=np.arange(rows) % length == length - 1,
+    )
+
+
+def test_attention_by_hand() -> None:
+    queries = jnp.array([[1.0, 0.0], [0.0, 1.0]])
+    values = jnp.array([[1.0], [3.0]])
+    everything, first_only = jnp.ones((2, 2), bool), jnp.array([[True, False], [True, False]])
+    weight = np.exp(1 / np.sqrt(2))
+    expected = (weight * 1 + 3) / (weight + 1)
+    np.testing.assert_allclose(attention(queries, queries, values, everything)[0, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(attention(queries, queries, values, first_only)[:, 0], [1.0, 1.0], rtol=1e-6)
+    np.testing.assert_allclose(LayerNorm(2)(jnp.array([1.0, 3.0])), [-1.0, 1.0], rtol=1e-4)
+
+
+def test_the_transformer_sees_the_past_alone_and_no_filling() -> None:
+    net = Transformer(8, 2, 2, key=jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (1, 6, 8))
+    real, quiet = jnp.array([[0.0, 0, 1, 1, 1, 1]]), Dropout(0.5, None)
+    out = net(x, real, quiet)
+    later = net(x.at[0, 5].add(9.0), real, quiet)
+    np.testing.assert_allclose(out[0, 2:5], later[0, 2:5], atol=1e-6)
+    assert not np.allclose(out[0, 5], later[0, 5])
+    filled = net(x.at[0, :2].add(9.0), real, quiet)
+    np.testing.assert_allclose(out[0, 2:], filled[0, 2:], atol=1e-6)
+    kept = Dropout(0.5, jax.random.key(2))(jnp.ones(2000))
+    assert set(np.unique(kept)) == {0.0, 2.0}
+    assert abs(float(kept.mean()) - 1) < 0.1
+
+
+def test_losses_by_hand() -> None:
+    mean, log_std, actions = jnp.array([[0.0, 0.5]]), jnp.log(jnp.array([[1.0, 2.0]])), jnp.array([[1.0, 0.5]])
+    # 0.5 * 1 + 0 for the first dimension; 0 + log 2 - 0.1 log 2 for the second.
+    np.testing.assert_allclose(cdt.action_loss(mean, log_std, actions, 0.1), [0.5 + 0.9 * np.log(2)], rtol=1e-6)
+    np.testing.assert_allclose(cdt.cost_loss(jnp.array([0.0, 2.0]), jnp.array([3.0, 0.0])),
+                               [np.log(2), np.log(1 + np.exp(2))], rtol=1e-6)  # fmt: skip
+
+
+def test_windows_end_at_the_drawn_step_and_stay_in_its_episode(dataset: Dataset) -> None:
+    spec, config = Spec.of(dataset), replace(SMALL, batch_size=512, augment_share=0.0)
+    table = cdt.table(dataset, config)
+    windows = cdt.draw(jax.tree.map(jnp.asarray, table), jax.random.key(0), spec, config)
+    assert windows.observations.shape == (512, 4, 7)
+    return_scale, cost_scale = cdt.scales(spec)
+    for b in range(0, 512, 37):
+        last = int(np.flatnonzero((dataset.observations == np.asarray(windows.observations[b, -1])).all(1))[0])
+        start = last // 50 * 50
+        count = min(4, last - start + 1)
+        np.testing.assert_array_equal(windows.real[b], [0] * (4 - count) + [1] * count)
+        rows = slice(last - count + 1, last + 1)
+        np.testing.assert_array_equal(windows.actions[b, 4 - count :], dataset.actions[rows])
+        np.testing.assert_array_equal(windows.times[b, 4 - count :], np.arange(rows.start - start, last - start + 1))
+        to_go = [dataset.rewards[i : start + 50].sum() / return_scale for i in range(rows.start, rows.stop)]
+        np.testing.assert_allclose(windows.wanted[b, 4 - count :], to_go, rtol=1e-3, atol=1e-5)
+        to_pay = [dataset.costs[i : start + 50].sum() / cost_scale for i in range(rows.start, rows.stop)]
+        np.testing.assert_allclose(windows.allowed[b, 4 - count :], to_pay, rtol=1e-3, atol=1e-5)
+
+
+def test_relabelling_asks_for_more_than_the_best_episode_within_the_cost(dataset: Dataset) -> None:
+    relabels = cdt.pareto_relabels(dataset, 0.5, np.random.default_rng(1))
+    assert len(relabels) == 10
+    for episode, wanted, allowed in relabels:
+        within = dataset.cost_returns <= allowed
+        assert dataset.returns[episode] == dataset.returns[within].max()
+        assert dataset.returns[episode] <= wanted <= dataset.returns.max()
+    plain, more = (cdt.table(dataset, replace(SMALL, augment_share=share)) for share in (0.0, 0.2))
+    assert len(more.times) == len(plain.times) + 4 * 50
+
+
+def test_the_target_comes_from_the_data(dataset: Dataset) -> None:
+    inside = dataset.cost_returns <= 25
+    assert cdt.best_target(dataset, SMALL) == pytest.approx(dataset.returns[inside].max())
+    assert cdt.best_target(dataset, replace(SMALL, target_return=7.0)) == 7.0
+    dear = dataset.select(np.flatnonzero(dataset.cost_returns > 0))
+    with pytest.raises(UserError, match=r"no episode costs at most 0: say --target-return"):
+        cdt.prepare(dear, replace(SMALL, budget=0.0))
+
+
+def test_asked_for_no_cost_it_takes_the_free_way(tmp_path: Path) -> None:
+    dataset = two_ways()
+    config = replace(SMALL, steps=400, batch_size=64, width=32, learning_rate=1e-3, warmup=50, augment_share=0.2)
+    actions = {}
+    for budget in (0.0, 8.0):
+        run = training.train(dataset, tmp_path / f"{budget:g}", replace(config, budget=budget), method="cdt")
+        policy = load_policy(run)
+        act = policy.for_episodes(sampled=False)
+        taken = []
+        for step in range(8):
+            last = taken[-1] if taken else None
+            bold = np.float32(last is not None and last > 0)
+            reward = 0.0 if last is None else (1.0 if bold else 0.2)
+            seen = Seen(np.zeros((1, 2), np.float32), np.array([0]), np.array([step]),
+                        np.array([reward], np.float32), np.array([bold]), np.zeros(1, np.int64))  # fmt: skip
+            taken.append(float(act(seen)[0, 0]))
+        actions[budget] = taken
+        np.testing.assert_allclose(policy.act(np.zeros(2)), taken[:1], atol=1e-5)
+    assert np.mean(actions[0.0]) < -0.5
+    assert np.mean(actions[8.0]) > 0.5
+
+
+def test_each_lane_remembers_its_own_episode(tmp_path: Path, dataset: Dataset) -> None:
+    """Two episodes side by side, on lanes that swap rows, get the actions they get alone."""
+    policy = load_policy(training.train(dataset, tmp_path / "run", SMALL, method="cdt"))
+    rng = np.random.default_rng(0)
+    path, rewards = rng.normal(size=(6, 2, 7)).astype(np.float32), rng.random((6, 2)).astype(np.float32)
+
+    def ask(act: object, step: int, rows: list[int], lanes: list[int]) -> np.ndarray:
+        count = len(rows)
+        signal = rewards[step, rows] * (step > 0)
+        seen = Seen(
+            path[step, rows], np.zeros(count, np.int64), np.full(count, step), signal, signal, np.array(lanes)
+        )
+        assert callable(act)
+        return act(seen)
+
+    together, alone = policy.for_episodes(sampled=False), policy.for_episodes(sampled=False)
+    for step in range(6):
+        pair = ask(together, step, [0, 1], [3, 1]) if step % 2 else ask(together, step, [1, 0], [1, 3])[::-1]
+        np.testing.assert_allclose(pair[0], ask(alone, step, [0], [0])[0], atol=1e-5)
+    # A new episode on a used lane starts from nothing.
+    np.testing.assert_allclose(ask(together, 0, [0, 1], [3, 1])[0], ask(alone, 0, [0], [7])[0], atol=1e-5)
