@@ -23,8 +23,9 @@ from lspc.algos import base
 from lspc.algos.base import Spec
 from lspc.policy import TrainedPolicy
 from lspc.settings import resolve
+from lspc.sims import make
 from lspc.sims.pool import Pool
-from lspc.tasks import get_task
+from lspc.tasks import Task, get_task
 
 LSPC = algos.get("lspc")
 
@@ -82,19 +83,44 @@ def training_rate(preset: str, seconds: float, length: int) -> tuple[float, floa
     return length * best_rate(work, seconds), update_gflop(spec, config)
 
 
-def untrained_policy() -> TrainedPolicy:
-    spec = Spec.of(data.load(data.bundled()))
-    config = resolve(LSPC, "paper", get_task("BallCircle")).config
+def untrained_policy(task: Task) -> TrainedPolicy:
+    o = task.observation_dim
+    spec = Spec(o, task.action_dim, (0.0,) * o, (1.0,) * o, 0.0, 1.0, 1.0, 1.0, task.episode_length)
+    config = resolve(LSPC, "paper", task).config
     net = LSPC.policy(LSPC.init(jax.random.key(0), spec, config))
-    return TrainedPolicy(net, "LSPC-O", {"spec": {"observation_dim": spec.observation_dim}})
+    return TrainedPolicy(net, "LSPC-O", {"spec": {"observation_dim": o}})
 
 
-def episodes_per_second(task: str, workers: int | None, count: int) -> float:
-    act = untrained_policy().for_episodes(sampled=False)
+def plain_loop(task: Task, policy: TrainedPolicy, seeds: range) -> None:
+    """What one writes by hand: one episode after the other, one action at a time."""
+    simulator = make(task, pictures=False)
+    for seed in seeds:
+        observation, ended = simulator.reset(seed), False
+        while not ended:
+            observation, _, _, terminated, truncated = simulator.step(policy.act(observation))
+            ended = terminated or truncated
+    simulator.close()
+
+
+def evaluation_rates(name: str, count: int) -> dict[str, float]:
+    """Episodes per second in a plain loop and in the pool, workers started and everything compiled before."""
+    task = get_task(name)
+    policy, seeds = untrained_policy(task), range(count)
+    policy.act(np.zeros(task.observation_dim, np.float32))
     began = time.perf_counter()
-    with Pool(get_task(task), workers=workers) as pool:
-        pool.run(act, range(count))
-    return count / (time.perf_counter() - began)
+    plain_loop(task, policy, seeds)
+    alone = count / (time.perf_counter() - began)
+    with Pool(task) as pool:
+        act = policy.for_episodes(sampled=False)
+        pool.run(act, seeds[:2])
+        began = time.perf_counter()
+        pool.run(act, seeds)
+        together = count / (time.perf_counter() - began)
+    return {
+        f"episodes_per_second_{name}_plain_loop": alone,
+        f"episodes_per_second_{name}_pool": together,
+        f"pool_speedup_{name}": together / alone,
+    }
 
 
 def main() -> None:
@@ -109,7 +135,7 @@ def main() -> None:
     paper, gflop = training_rate("paper", seconds, 25)
     ours, our_gflop = training_rate("default", seconds, 50)
     limit = max(limit, matmul_gflops(seconds / 5))
-    policy = untrained_policy()
+    policy = untrained_policy(get_task("BallCircle"))
     observation = np.zeros(8, np.float32)
     figures = {
         "matmul_gflops": limit,
@@ -121,10 +147,8 @@ def main() -> None:
         "microseconds_per_action": 1e6 / best_rate(lambda: policy.act(observation), seconds / 5),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-    for task, count in (("BallCircle", 160), ("CarCircle", 24)):
-        alone, pool = episodes_per_second(task, 0, count), episodes_per_second(task, None, count)
-        figures |= {f"episodes_per_second_{task}_one_process": alone, f"episodes_per_second_{task}_pool": pool,
-                    f"pool_speedup_{task}": pool / alone}  # fmt: skip
+    for task, count in (("BallCircle", 160), ("CarCircle", 24), ("CarGoal1", 12), ("easysparse", 12)):
+        figures |= evaluation_rates(task, count)
     for name, value in figures.items():
         print(f"{name:<45} {value:10.3g}")
     if options.json:

@@ -14,7 +14,7 @@ from conftest import Cli
 from lspc import files
 from lspc.data import Dataset, save
 
-VERBS = ["inspect", "collect", "train", "evaluate", "render", "figure", "tasks", "doctor"]
+VERBS = ["inspect", "collect", "train", "evaluate", "render", "figure", "theory", "algos", "tasks", "doctor"]
 TINY = ["--hidden", "8", "8", "--latent-dim", "4", "--batch-size", "32", "--steps", "10"]
 
 
@@ -71,7 +71,7 @@ def test_version_and_no_arguments(cli: Cli) -> None:
     [
         (
             ["fly"],
-            "unknown verb 'fly': choose one of inspect, collect, train, evaluate, render, figure, tasks, doctor",
+            "unknown verb 'fly': choose one of inspect, collect, train, evaluate, render, figure, theory, algos, tasks, doctor",
         ),
         (["collect", "--task", "BallRum", "--out", "a.hdf5"], "unknown task 'BallRum': did you mean BallRun"),
         (["collect", "--task", "BallRun", "--out", "a.csv"], "a.csv: give it a name that ends in .hdf5 or .npz"),

@@ -104,7 +104,7 @@ def collect(
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")],
     agents: int = 8,
     steps: Annotated[
-        int | None, _shown("INT", "150000 on bullet, 300000 on safety_gymnasium, 40000 on metadrive")
+        int | None, _shown("INT", "150000 on bullet, 300000 on safety_gymnasium, 30000 on metadrive")
     ] = None,
     warmup: int = 0,
     episodes: Annotated[int | None, _shown("INT", "as many as DSRL's file has")] = None,
@@ -114,7 +114,8 @@ def collect(
 ) -> None:
     """Make a dataset with safe and unsafe episodes in a simulator.
 
-    It trains a population of PPO-Lagrangian agents and records every episode.
+    It trains a population of PPO-Lagrangian agents and records every episode;
+    on MetaDrive most of the population are drivers of many manners.
 
     Interrupted, it keeps the agents that are done: the same command goes on.
 
@@ -159,7 +160,7 @@ class TrainOptions:
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/latest")
     """The run's folder."""
     algo: Annotated[str, tyro.conf.arg(metavar="METHOD")] = "lspc"
-    """The method: lspc or bc."""
+    """The method (`lspc algos` lists them)."""
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "default"
     """A named group of settings; `cpu` makes a good policy in minutes on two cores."""
     task: Annotated[str | None, _shown("TASK", "the one named in the file")] = None
@@ -378,6 +379,72 @@ def figure(
     terminal.console.print(f"picture: {picture}", highlight=False)
 
 
+def algos(json: Json = False) -> None:
+    """List the methods, one line each.
+
+    Args:
+        json: Print JSON instead of a table.
+    """
+    from lspc.algos import METHODS
+
+    if json:
+        _print_json([{"name": name, "about": line} for name, line in METHODS.items()])
+        return
+    from lspc.report import terminal
+
+    terminal.console.print(terminal.methods_table(METHODS))
+
+
+def theory(
+    what: Annotated[
+        Literal["bounds", "sample-complexity"], tyro.conf.Positional, _shown("[WHAT]", "bounds")
+    ] = "bounds",
+    count: int = 3000,
+    seed: int = 0,
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("theory"),
+    json: Json = False,
+) -> None:
+    """Check the paper's lemmas and theorems on random finite CMDPs.
+
+    bounds: each statement, how often it holds and how tight it is.
+
+    sample-complexity: how errors fall with the number of samples.
+
+    Args:
+        what: bounds or sample-complexity.
+        count: Random CMDPs to check the bounds on.
+        seed: The same seed draws the same CMDPs.
+        out: Folder for the figures and records.
+        json: Print JSON instead of a table.
+    """
+    from lspc import theory as checked
+    from lspc.report import terminal
+
+    if count < 1 or seed < 0:
+        raise UserError(f"count must be 1 or more and seed 0 or more, not {count}, {seed}")
+    with terminal.progress(counted=True) as display:
+        bar = display.add_task(what, total=None, note=str(out))
+
+        def show(done: int, total: int) -> None:
+            display.update(bar, completed=done, total=total)
+
+        if what == "bounds":
+            rows = checked.check(count, seed, on_progress=lambda done: show(done, count))
+            checked.save_checks(rows, out, count=count, seed=seed)
+            table, record = checked.checks_table(rows), [row.record() for row in rows]
+        else:
+            sizes = checked.SIZES
+            samples = checked.sample_complexity(sizes, seed=seed, on_progress=lambda done: show(done, len(sizes)))
+            checked.save_samples(samples, checked.vacuity(seed=seed), out)
+            fitted = checked.slopes(samples)
+            table, record = checked.slopes_table(fitted, samples), [vars(slope) for slope in fitted]
+    if json:
+        _print_json(record)
+        return
+    terminal.console.print(table)
+    terminal.console.print(f"figures and records: {out}", highlight=False)
+
+
 def _dataset_of(description: dict[str, Any], path: Path | None) -> Any:
     from lspc import data
 
@@ -423,6 +490,8 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "evaluate": (evaluate, "measure a run's policies in the simulator"),
     "render": (render, "film episodes of a run's policy"),
     "figure": (figure, "draw one of the paper's figures"),
+    "theory": (theory, "check the paper's bounds on finite CMDPs"),
+    "algos": (algos, "list the methods"),
     "tasks": (tasks, "list the benchmark's tasks"),
     "doctor": (doctor, "say what is installed and how to mend what is not"),
 }

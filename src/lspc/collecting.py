@@ -1,5 +1,7 @@
 """Making a dataset: a population of PPO-Lagrangian agents, from unconstrained to strict, every episode recorded.
 
+On MetaDrive most of the population are drivers, built on the simulator's own, from a crawl to reckless.
+
 Each agent is one process with one thread and its own seed, so the population uses every core and the result does
 not depend on how many there are. A finished agent's episodes wait in a folder beside the output: an interrupted
 collection goes on from there. At the end DSRL's grid filter keeps a set that covers the cost x reward plane.
@@ -31,9 +33,11 @@ LIMITS: tuple[float | None, ...] = (None, 0.8, 0.5, 0.25, 0.125, 0.06, 0.03, 0.0
 """Cost limits of the population as shares of the task's maximum cost; None is unconstrained."""
 START_MULTIPLIERS = (0.0, 0.0, 0.0, 0.2, 0.5, 1.0, 0.5, 1.0)
 """Where each agent's multiplier begins: careful from the start, or learning care from its own costs."""
-STEPS = {"bullet": 150_000, "safety_gymnasium": 300_000, "metadrive": 40_000}
+STEPS = {"bullet": 150_000, "safety_gymnasium": 300_000, "metadrive": 30_000}
 """Simulator steps per agent unless told: more where episodes are long, fewer where the simulator is slow."""
 STEPS_PER_ITERATION = 2048
+SPEEDS = (6, 13), (13, 26), (26, 60)
+"""km/h of MetaDrive's drivers: careful, hurried, racing."""
 FIELDS = ("observations", "actions", "rewards", "costs", "next_observations", "terminals", "timeouts")
 
 
@@ -49,6 +53,8 @@ class AgentSpec:
     warmup: int
     """Steps before the cost limit begins to act."""
     seed: int
+    driver: bool = False
+    """No learner, but MetaDrive's own driver in many manners."""
 
 
 def population(task: Task, agents: int, steps: int, warmup: int, seed: int) -> list[AgentSpec]:
@@ -57,7 +63,11 @@ def population(task: Task, agents: int, steps: int, warmup: int, seed: int) -> l
         share = LIMITS[i % len(LIMITS)]
         limit = None if share is None else share * task.cost_max
         multiplier = START_MULTIPLIERS[i % len(LIMITS)]
-        specs.append(AgentSpec(task.name, i, limit, 0.0 if warmup else multiplier, steps, warmup, seed * 1000 + i))
+        # In so few steps a learner hardly leaves the first bend of a road; most of the population are drivers.
+        driver = task.suite == "metadrive" and i % 4 != 0
+        specs.append(
+            AgentSpec(task.name, i, limit, 0.0 if warmup else multiplier, steps, warmup, seed * 1000 + i, driver)
+        )
     return specs
 
 
@@ -181,8 +191,44 @@ def train_agent(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) 
     return recorder.arrays()
 
 
+def drive(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) -> dict[str, np.ndarray]:
+    """Episodes of MetaDrive's own driver, each in another manner: from a crawl to reckless, on roads 0 to 9.
+
+    Half of them are on road 0, the one that policies are evaluated on; DSRL's data come from all ten.
+    """
+    from lspc.sims.metadrive import ROAD_COUNT, IDMDriver, MetaDriveSimulator
+
+    task, rng, recorder = get_task(spec.task), np.random.default_rng(spec.seed), Recorder(1)
+    taken = 0
+    while taken < spec.steps:
+        road = 0 if rng.random() < 0.5 else int(rng.integers(1, ROAD_COUNT))
+        simulator = MetaDriveSimulator(task, pictures=False, road_number=road)
+        observation = simulator.reset(int(rng.integers(2**31)))
+        driver = IDMDriver(
+            simulator,
+            rng,
+            # Ten km/h cost nothing: half of the drivers keep near it, and one in ten races.
+            target_speed=float(rng.uniform(*SPEEDS[int(rng.choice(len(SPEEDS), p=(0.5, 0.4, 0.1)))])),
+            acceleration=float(rng.choice([0.3, 0.6, 1.2, 2.4])),
+            lane_changes=bool(rng.random() < 0.5),
+            brakes=bool(rng.random() < 0.7),
+            noise=float(rng.choice([0.02, 0.1, 0.2, 0.3])),
+        )
+        reward, cost, ended = 0.0, 0.0, False
+        while not ended:
+            action = driver.act()
+            step = simulator.step(action)
+            ended = step.terminated or step.truncated
+            transition = observation, action, *step[1:3], step.observation, step.terminated, step.truncated
+            recorder.add(0, transition, ended)
+            observation, reward, cost, taken = step.observation, reward + step.reward, cost + step.cost, taken + 1
+        simulator.close()
+        on_progress({"steps": min(taken, spec.steps), "reward": reward, "cost": cost})
+    return recorder.arrays()
+
+
 Progress = Callable[[int, dict[str, Any]], None]
-"""Called with an agent's index and its latest steps, mean episode reward and cost, and multiplier."""
+"""Called with an agent's index and its latest steps, mean episode reward and cost, and (of a learner) multiplier."""
 
 
 def collect(
@@ -365,7 +411,7 @@ def _start(spec: AgentSpec, part: Path) -> subprocess.Popen[str]:
 def _main() -> None:
     """One agent in a process of its own: its progress as JSON lines, its episodes as an NPZ file."""
     spec = AgentSpec(**json.loads(sys.argv[1]))
-    arrays = train_agent(spec, lambda progress: print(json.dumps(progress), flush=True))
+    arrays = (drive if spec.driver else train_agent)(spec, lambda progress: print(json.dumps(progress), flush=True))
     with files.atomic_path(sys.argv[2]) as temporary:
         np.savez(temporary, allow_pickle=False, **arrays)
 

@@ -1,6 +1,6 @@
 """Tables and progress bars for the terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,15 @@ def profile_table(profile: dict[str, Any], name: str) -> Table:
         table.add_row(f"cost within {threshold}", f"{100 * share:.1f} % of episodes{told}")
     table.add_row("problems", "\n".join(map(str, profile["problems"])) or "none")
     table.add_row("fingerprint", profile["fingerprint"])
+    return table
+
+
+def methods_table(methods: Mapping[str, str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
+    table.add_column("method", no_wrap=True, style="bold")
+    table.add_column("what it is")
+    for name, line in methods.items():
+        table.add_row(name, line)
     return table
 
 

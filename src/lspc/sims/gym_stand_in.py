@@ -24,10 +24,10 @@ class Unused:
 
 @contextmanager
 def stand_ins() -> Iterator[None]:
-    """Inside `with`, MetaDrive can be imported; afterwards `sys.modules` and the environment are as before."""
+    """Inside `with`, MetaDrive can be imported; what it and its imports do to the environment is undone."""
     modules = _modules()
     kept = {name: sys.modules[name] for name in modules if name in sys.modules}
-    hide_banner = os.environ.get("PYGAME_HIDE_SUPPORT_PROMPT")
+    environment = dict(os.environ)
     sys.modules.update(modules)
     try:
         with warnings.catch_warnings():
@@ -37,8 +37,9 @@ def stand_ins() -> Iterator[None]:
         for name in modules:
             sys.modules.pop(name, None)
         sys.modules.update(kept)
-        if hide_banner is None:
-            os.environ.pop("PYGAME_HIDE_SUPPORT_PROMPT", None)  # MetaDrive sets it
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
 
 
 def _modules() -> dict[str, Any]:

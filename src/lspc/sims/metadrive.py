@@ -25,7 +25,7 @@ class Road(NamedTuple):
     blocks: str
     """MetaDrive's letters: S straight, C curve, X crossing, T junction, R ramp, O roundabout."""
     start_seed: int
-    """What decides the lengths, angles and radii of the blocks."""
+    """What decides the lengths, angles, radii and exits of the blocks; nine more roads follow with the next seeds."""
 
 
 ROADS = {"easy": Road("SCS", 0), "medium": Road("XST", 100), "hard": Road("TRO", 200)}
@@ -33,6 +33,7 @@ TRAFFIC = {"sparse": 0.1, "mean": 0.15, "dense": 0.2}
 SCENES = {name + amount: (road, TRAFFIC[amount]) for name, road in ROADS.items() for amount in TRAFFIC}
 """Road and traffic density of each task."""
 
+ROAD_COUNT = 10
 FREE_SPEED = 10.0
 """km/h that cost nothing."""
 LIDAR_RAYS = 240
@@ -40,10 +41,16 @@ LIDAR_RAYS = 240
 
 
 class MetaDriveSimulator:
-    def __init__(self, task: Task, pictures: bool = True) -> None:
+    def __init__(self, task: Task, pictures: bool = True, road_number: int = 0) -> None:
+        """DSRL evaluates on road 0 of a task; its data, and so its highest return, comes from the roads 0 to 9."""
+        if not 0 <= road_number < ROAD_COUNT:
+            raise UserError(f"{task.name} has the roads 0 to {ROAD_COUNT - 1}, not {road_number}")
         self.task = task
         self.pictures = pictures
-        self.steps = 0
+        self.road_number = road_number
+        self.episodes = 0
+        """Begun so far."""
+        self._steps = 0
         self._package = _package()
         self._world: Any = None
         self._end_world: Callable[[], object] = _nothing
@@ -59,31 +66,30 @@ class MetaDriveSimulator:
             if self._world is None:
                 self._world = self._build()
             observation = self._world.reset()
-        self.steps = 0
+        self.episodes += 1
+        self._steps = 0
         return np.asarray(observation, np.float32)
 
     def step(self, action: np.ndarray) -> Step:
         observation, reward, _, info = self._running().step(legal_action(self.task, action).tolist())
-        self.steps += 1
+        self._steps += 1
         terminated = bool(info["arrive_dest"] or info["crash"] or info["out_of_road"])
         return Step(
             observation=np.asarray(observation, np.float32),
             reward=float(reward),
             cost=float(info["cost"] + driving_cost(info["velocity"], observation)),
             terminated=terminated,
-            truncated=not terminated and self.steps >= self.task.episode_length,
+            truncated=not terminated and self._steps >= self.task.episode_length,
         )
 
     def render(self) -> np.ndarray:
         """The cars around ours, which is red, seen from above."""
         if not self.pictures:
             raise UserError(f"this {self.task.name} simulator was made without pictures: use make(pictures=True)")
-        cars = self._world.engine.get_objects(lambda thing: isinstance(thing, self._package.BaseVehicle)).values()
+        cars = self._running().engine.get_objects(lambda thing: isinstance(thing, self._package.BaseVehicle)).values()
         shapes = [*self._roads(), *(_car_shape(car, car is self.car()) for car in cars)]
-        half = np.array(VIEW) / 2
-        return _paint(
-            shapes, np.array(self.car().position) + np.array([-half, half]), pixels_per_metre=5, sharpness=2
-        )
+        corners = np.array(self.car().position) + np.array([[-VIEW[0], -VIEW[1]], VIEW]) / 2
+        return _paint(shapes, corners, pixels_per_metre=5, sharpness=2)
 
     def close(self) -> None:
         self._end_world()
@@ -103,7 +109,7 @@ class MetaDriveSimulator:
         # Not only close() ends the world, but also losing the simulator: else no other could ever start here.
         self._end_world = weakref.finalize(self, self._package.end_world)
         try:
-            world = self._package.SafeMetaDriveEnv(_settings(self.task))
+            world = self._package.SafeMetaDriveEnv(_settings(self.task, self.road_number))
             world.lazy_init()
         except BaseException:
             self.close()
@@ -129,10 +135,10 @@ def driving_cost(velocity: float, observation: np.ndarray) -> float:
     return max(0.0, 0.01 * (velocity - FREE_SPEED)) + 0.01 * nearness**2
 
 
-def _settings(task: Task) -> dict[str, Any]:
+def _settings(task: Task, road_number: int) -> dict[str, Any]:
     road, density = SCENES[task.name]
     return {
-        "start_seed": road.start_seed,
+        "start_seed": road.start_seed + road_number,
         "environment_num": 1,
         "map_config": {"type": "block_sequence", "config": road.blocks},
         "traffic_density": density,
@@ -162,7 +168,7 @@ class IDMDriver:
         brakes: bool = True,
         noise: float = 0.0,
     ) -> None:
-        """`target_speed` in km/h; `headway`, the gap it keeps to the car ahead, in seconds.
+        """`target_speed` in km/h; `headway`, by which its gap to the car ahead grows with speed, in m per km/h.
 
         `acceleration` is its throttle on a free road and `noise` the standard deviation added to both actions.
         Without `brakes` it ignores the cars ahead.
@@ -183,10 +189,12 @@ class IDMDriver:
             "disable_idm_deceleration": not brakes,
         }
         self._policy: Any = None
+        self._episode = 0
 
     def act(self) -> np.ndarray:
         car = self.simulator.car()
-        if self._policy is None or self.simulator.steps == 0:
+        if self._episode != self.simulator.episodes:
+            self._episode = self.simulator.episodes
             self._policy = _package().IDMPolicy(car, int(self._rng.integers(2**16)))
             vars(self._policy).update(self._manner)
         action = np.asarray(self._policy.act(), np.float64) + self._noise * self._rng.standard_normal(2)
@@ -209,18 +217,17 @@ OUR_CAR, OTHER_CAR = (214, 48, 49), (52, 104, 168)
 START, GOAL = (39, 174, 96), (214, 48, 49)
 
 
-def map_picture(blocks: str) -> np.ndarray:
+def map_picture(blocks: str, road_number: int = 0) -> np.ndarray:
     """The whole road from above, with a green start and a red goal; `blocks` as in `ROADS`."""
     names = {road.blocks: name for name, road in ROADS.items()}
     if blocks not in names:
         raise UserError(f"no task drives on the road {blocks!r}; the roads are {', '.join(names)}")
-    simulator = MetaDriveSimulator(get_task(f"{names[blocks]}sparse"))
+    simulator = MetaDriveSimulator(get_task(f"{names[blocks]}sparse"), road_number=road_number)
     try:
         simulator.reset(seed=0)
         car = simulator.car()
         goal = car.navigation.final_lane
-        shapes = simulator._roads()
-        shapes = [*shapes, _dot(np.array(car.position), START), _dot(goal.position(goal.length, 0), GOAL)]
+        shapes = [*simulator._roads(), _dot(np.array(car.position), START), _dot(goal.position(goal.length, 0), GOAL)]
         points = np.concatenate([shape.points for shape in shapes])
         corners = np.array([points.min(0) - 8, points.max(0) + 8])
         scale = 1600 / float((corners[1] - corners[0]).max())
@@ -235,13 +242,13 @@ def _road_shapes(network: Any) -> list[Shape]:
     for lane in lanes:
         sides = [_along(lane, 0, lane.length, side) for side in (-1, 1)]
         surfaces.append(Shape(np.concatenate([sides[0], sides[1][::-1]]), ASPHALT))
-        for side, line, kind, colour in zip((-1, 1), sides, lane.line_types, lane.line_colors, strict=True):
-            colour = YELLOW if tuple(colour)[2] < 0.5 else WHITE
+        for side, line, kind, rgba in zip((-1, 1), sides, lane.line_types, lane.line_colors, strict=True):
+            colour = YELLOW if rgba[2] < 0.5 else WHITE
             if kind == "broken":
                 for start in np.arange(0, lane.length - 3, 8):
-                    lines.append(Shape(_along(lane, start, start + 3, side), colour, 0.25))
+                    lines.append(Shape(_along(lane, start, start + 3, side), colour, 0.35))
             elif kind != "none":
-                lines.append(Shape(line, colour, 0.25))
+                lines.append(Shape(line, colour, 0.35))
     return surfaces + lines
 
 
@@ -265,18 +272,19 @@ def _dot(centre: np.ndarray, colour: tuple[int, int, int]) -> Shape:
 
 def _paint(shapes: Iterable[Shape], corners: np.ndarray, pixels_per_metre: float, sharpness: int) -> np.ndarray:
     """What lies between two opposite corners, drawn `sharpness` times too large and shrunk, which smooths edges."""
-    import cv2
-
+    pygame = _package().pygame
     width, height = (round(pixels) for pixels in (corners[1] - corners[0]) * pixels_per_metre)
-    picture = np.full((height * sharpness, width * sharpness, 3), GRASS, np.uint8)
     scale = pixels_per_metre * sharpness
+    canvas = pygame.Surface((width * sharpness, height * sharpness), depth=24)
+    canvas.fill(GRASS)
     for points, colour, line_width in shapes:
-        pixels = np.rint((points - corners[0]) * scale).astype(np.int32)
+        pixels = (points - corners[0]) * scale
         if line_width is None:
-            cv2.fillPoly(picture, [pixels], colour)
+            pygame.draw.polygon(canvas, colour, pixels)
         else:
-            cv2.polylines(picture, [pixels], False, colour, max(1, round(line_width * scale)))
-    return cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
+            pygame.draw.lines(canvas, colour, False, pixels, max(1, round(line_width * scale)))
+    columns = pygame.surfarray.array3d(pygame.transform.smoothscale(canvas, (width, height)))
+    return np.ascontiguousarray(columns.swapaxes(0, 1))
 
 
 def _nothing() -> None:
@@ -287,6 +295,7 @@ def _nothing() -> None:
 def _package() -> SimpleNamespace:
     """Import MetaDrive once, silently, and mend what would trouble the rest of the process or repeatable episodes."""
     with silence(), stand_ins():
+        import pygame
         from metadrive.component.vehicle.base_vehicle import BaseVehicle
         from metadrive.component.vehicle_module.lidar import Lidar
         from metadrive.engine.engine_utils import close_engine, engine_initialized
@@ -296,7 +305,7 @@ def _package() -> SimpleNamespace:
         from metadrive.policy.idm_policy import IDMPolicy
         from panda3d.core import loadPrcFileData
     loadPrcFileData("", "notify-level-device fatal\nnotify-level-task fatal")
-    _give_own_view_of_numpy_and_logging()
+    _give_it_its_own_numpy_and_logging()
     _order(Lidar)
     nodes = _remember(BaseRigidBodyNode)
 
@@ -312,10 +321,11 @@ def _package() -> SimpleNamespace:
         SafeMetaDriveEnv=SafeMetaDriveEnv,
         end_world=end_world,
         engine_initialized=engine_initialized,
+        pygame=pygame,
     )
 
 
-def _give_own_view_of_numpy_and_logging() -> None:
+def _give_it_its_own_numpy_and_logging() -> None:
     """MetaDrive uses two names numpy dropped, and its calls of `logging.debug` would set up the root logger."""
     numpy = ModuleType("numpy")
     vars(numpy).update(vars(np), float=float, int=int)
