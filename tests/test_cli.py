@@ -328,3 +328,22 @@ def test_a_path_that_cannot_be_written_is_one_line(cli: Cli, data_file: Path, tm
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert str(tmp_path / "file") in done.stderr.splitlines()[-1]
+
+
+def test_theory_prints_its_table_and_keeps_its_records(cli: Cli, tmp_path: Path) -> None:
+    done = cli("theory", "--count", "20", "--out", tmp_path / "theory")
+    assert done.returncode == 0, done.stderr
+    assert "Theorem 2" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80 + len(str(tmp_path))
+    assert files.read_json(tmp_path / "theory" / "checks.json")["count"] == 20
+    assert (tmp_path / "theory" / "theory-ratios.png").read_bytes().startswith(b"\x89PNG")
+    refused = cli("theory", "--count", "0")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
+    assert "count must be 1 or more" in refused.stderr
+
+
+def test_algos_lists_every_method(cli: Cli) -> None:
+    named = [row["name"] for row in json.loads(cli("algos", "--json").stdout)]
+    assert {"lspc", "bc", "cdt"} <= set(named)
+    table = cli("algos").stdout
+    assert all(name in table for name in named)
