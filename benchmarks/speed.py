@@ -102,6 +102,27 @@ def plain_loop(task: Task, policy: TrainedPolicy, seeds: range) -> None:
     simulator.close()
 
 
+def simulator_rates(name: str, seconds: float) -> dict[str, float]:
+    """Milliseconds of a seeded reset and steps per second under random actions, in this process."""
+    task = get_task(name)
+    simulator, rng = make(task, pictures=False), np.random.default_rng(0)
+    simulator.reset(0)
+    resets: list[float] = []
+    steps, stepping, ended = 0, 0.0, True
+    while stepping < seconds:
+        if ended:
+            began = time.perf_counter()
+            simulator.reset(len(resets))
+            resets.append(time.perf_counter() - began)
+        action = rng.uniform(-1, 1, task.action_dim).astype(np.float32)
+        began = time.perf_counter()
+        step = simulator.step(action)
+        stepping += time.perf_counter() - began
+        steps, ended = steps + 1, step.terminated or step.truncated
+    simulator.close()
+    return {f"reset_ms_{name}": 1e3 * float(np.median(resets)), f"steps_per_second_{name}": steps / stepping}
+
+
 def evaluation_rates(name: str, count: int) -> dict[str, float]:
     """Episodes per second in a plain loop and in the pool, workers started and everything compiled before."""
     task = get_task(name)
@@ -149,6 +170,16 @@ def main() -> None:
     }
     for task, count in (("BallCircle", 160), ("CarCircle", 24), ("CarGoal1", 12), ("easysparse", 12)):
         figures |= evaluation_rates(task, count)
+    for task in (
+        "BallCircle",
+        "CarCircle",
+        "CarGoal1",
+        "CarButton2",
+        "HalfCheetahVelocity",
+        "easysparse",
+        "harddense",
+    ):
+        figures |= simulator_rates(task, seconds / 5)
     for name, value in figures.items():
         print(f"{name:<45} {value:10.3g}")
     if options.json:

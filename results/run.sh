@@ -12,31 +12,50 @@ keep() { # keep TASK NAME: the settings and the raw records of a run
   cp "runs/$1/$2/config.json" "runs/$1/$2/evaluations.jsonl" "results/$1/$2/"
 }
 
-for task in ${1:-BallCircle BallRun CarRun CarCircle}; do
+thresholds() { # the suite's three budgets
+  case $1 in Ball* | CarRun | CarCircle | easy* | medium* | hard*) echo 10 20 40 ;; *) echo 20 40 80 ;; esac
+}
+
+for task in ${1:-BallCircle BallRun CarRun CarCircle HalfCheetahVelocity CarGoal1 easysparse harddense}; do
   data=runs/$task/data.hdf5
-  warmup=0
-  [ "$task" = CarCircle ] && warmup=60000
+  options=
+  [ "$task" = CarCircle ] && options="--warmup 60000"
+  [ "$task" = CarGoal1 ] && options="--steps 100000"
   mkdir -p "runs/$task" "results/$task"
-  [ -f "$data" ] || $lspc collect --task "$task" --out "$data" --warmup $warmup
+  [ -f "$data" ] || $lspc collect --task "$task" --out "$data" $options
   $lspc inspect "$data" --json >"results/$task/data.json"
 
   $lspc train --data "$data" --preset cpu --seeds 0 1 2 --out "runs/$task/lspc"
   $lspc evaluate "runs/$task/lspc" >"results/$task/lspc.txt"
   keep "$task" lspc
-  for budget in None 10 20 40; do
+  for budget in None $(thresholds "$task"); do
     name=bc-${budget/None/all}
     $lspc train --data "$data" --algo bc --preset cpu --budget $budget --seeds 0 1 2 --out "runs/$task/$name"
     $lspc evaluate "runs/$task/$name" --actions deterministic >/dev/null
     keep "$task" "$name"
   done
 
-  case $task in BallCircle | CarRun)
-    for preset in paper official; do
+  case $task in
+  BallCircle | CarRun)
+    for preset in default paper official; do
       $lspc train --data "$data" --preset $preset --steps 30000 --out "runs/$task/$preset"
       $lspc evaluate "runs/$task/$preset" >"results/$task/$preset.txt"
       keep "$task" $preset
     done
     ;;
+  easysparse)
+    $lspc train --data "$data" --preset cpu --cost-mask 0.02 --seeds 0 1 2 --out "runs/$task/mask"
+    $lspc evaluate "runs/$task/mask" >"results/$task/mask.txt"
+    keep "$task" mask
+    ;;
   esac
 done
+
+nine="easysparse easymean easydense mediumsparse mediummean mediumdense hardsparse hardmean harddense"
+for task in easysparse harddense; do
+  [ -d "runs/$task/lspc" ] || continue
+  $lspc evaluate "runs/$task/lspc" --on $nine --policies LSPC-O --actions deterministic >/dev/null
+  keep "$task" lspc
+done
+[ -d runs/harddense/lspc ] && $lspc figure transfer runs/easysparse/lspc runs/harddense/lspc --out docs/figures/transfer.png
 .venv/bin/python results/table.py

@@ -1,8 +1,9 @@
 """The tables of README and docs as Markdown, computed from the raw records beside this file.
 
-python results/table.py
+python results/table.py [TASK ...]        (without a task: the four of Bullet)
 """
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,21 @@ from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
 
 HERE = Path(__file__).parent
 TASKS = ("BallCircle", "BallRun", "CarRun", "CarCircle")
+LABELS = {
+    "lspc": "",
+    "mask": ", mask 0.02",
+    "default": ", `default`",
+    "paper": ", `paper`",
+    "official": ", `official`",
+}
+"""Run folder -> what it is called after the policy's name."""
 Groups = dict[int, list[np.ndarray]]
 """Threshold -> one array of values per training seed."""
 
 
-def by_seed(records: list[dict[str, Any]], policy: str, mode: str, field: str) -> list[np.ndarray]:
-    chosen = [r for r in records if r["policy"] == policy and r["mode"] == mode]
+def by_seed(records: list[dict[str, Any]], policy: str, field: str) -> list[np.ndarray]:
+    """One array for each training seed, of the policy's deterministic actions."""
+    chosen = [r for r in records if r["policy"] == policy and r["mode"] == "deterministic"]
     seeds = sorted({r["training_seed"] for r in chosen})
     return [np.array([r[field] for r in chosen if r["training_seed"] == seed]) for seed in seeds]
 
@@ -63,23 +73,20 @@ def rows(task: Task) -> list[str]:
     folder = HERE / task.name
     best = files.read_json(folder / "data.json")["best_return_within_threshold"]
     lines = []
-    for run, label in (("lspc", ""), ("paper", ", `paper`"), ("official", ", `official`")):
+    for run, label in LABELS.items():
         path = folder / run / "evaluations.jsonl"
         if not path.exists():
             continue
-        records = files.read_jsonl(path)
+        records = [record for record in files.read_jsonl(path) if record["task"] == task.name]
         for policy in ("LSPC-S", "LSPC-O"):
-            for mode in ("deterministic", "sampled"):
-                returns, costs = (by_seed(records, policy, mode, f) for f in ("reward_return", "cost_return"))
-                if returns:
-                    name = f"{policy}{label}{'' if mode == 'deterministic' else ', sampled'}"
-                    lines.append(row(name, task, same(returns, task), same(costs, task), best))
+            returns, costs = (by_seed(records, policy, f) for f in ("reward_return", "cost_return"))
+            lines.append(row(policy + label, task, same(returns, task), same(costs, task), best))
     runs = {k: folder / f"bc-{k}" / "evaluations.jsonl" for k in ("all", *task.thresholds)}
     if all(path.exists() for path in runs.values()):
         read = {k: files.read_jsonl(path) for k, path in runs.items()}
 
         def field(k: int | str, name: str) -> list[np.ndarray]:
-            return by_seed(read[k], read[k][0]["policy"], "deterministic", name)
+            return by_seed(read[k], read[k][0]["policy"], name)
 
         returns, costs = field("all", "reward_return"), field("all", "cost_return")
         lines.append(row("BC", task, same(returns, task), same(costs, task), best))
@@ -90,9 +97,9 @@ def rows(task: Task) -> list[str]:
 
 
 def main() -> None:
-    print("| task | policy | reward | cost | cost at 10 / 20 / 40 | raw cost | % over 10 / 20 / 40 | of best at 10 |")
+    print("| task | policy | reward | cost | cost at each budget | raw cost | % over each budget | of best |")
     print("|---|---|---|---|---|---|---|---|")
-    for name in TASKS:
+    for name in sys.argv[1:] or TASKS:
         if (HERE / name / "data.json").exists():
             print("\n".join(rows(get_task(name))))
 
