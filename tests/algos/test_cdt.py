@@ -15,7 +15,7 @@ from lspc.algos.transformer import Dropout, LayerNorm, Transformer, attention
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
-from lspc.sims.pool import Seen
+from lspc.sims.pool import Act, Seen
 
 SMALL = cdt.Config(steps=4, batch_size=8, context=4, width=8, layers=1, heads=2, budget=25.0)
 
@@ -139,13 +139,12 @@ def test_each_lane_remembers_its_own_episode(tmp_path: Path, dataset: Dataset) -
     rng = np.random.default_rng(0)
     path, rewards = rng.normal(size=(6, 2, 7)).astype(np.float32), rng.random((6, 2)).astype(np.float32)
 
-    def ask(act: object, step: int, rows: list[int], lanes: list[int]) -> np.ndarray:
+    def ask(act: Act, step: int, rows: list[int], lanes: list[int]) -> np.ndarray:
         count = len(rows)
         signal = rewards[step, rows] * (step > 0)
         seen = Seen(
             path[step, rows], np.zeros(count, np.int64), np.full(count, step), signal, signal, np.array(lanes)
         )
-        assert callable(act)
         return act(seen)
 
     together, alone = policy.for_episodes(sampled=False), policy.for_episodes(sampled=False)

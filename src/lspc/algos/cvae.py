@@ -69,7 +69,12 @@ def evidence_loss(
 
 
 def fit(
-    cvae: Learner[Cvae], observations: Array, actions: Array, key: PRNGKeyArray, kl_weight: float, learning_rate: float
+    cvae: Learner[Cvae],
+    observations: Array,
+    actions: Array,
+    key: PRNGKeyArray,
+    kl_weight: float,
+    learning_rate: float,
 ) -> tuple[Learner[Cvae], Metrics]:
     """One step towards the data's actions, all alike: the CVAE of BCQ, BEAR and CPQ."""
     size, action_dim = actions.shape

@@ -3,6 +3,7 @@
 IQL critics judge the data's actions for reward and for cost. A CVAE is fitted to the data with weights that favour
 careful actions, so that latents near zero decode to safe ones: sampling there is LSPC-S. A second encoder, the
 latent safety encoder, searches the box (-restriction, restriction) for reward through the frozen decoder: LSPC-O.
+The paper's converse swaps the roles: the CVAE is fitted to rewarding actions, the encoder searches for safe ones.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos import iql
 from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
+from lspc.algos.cvae import Cvae, decode, evidence_loss
+from lspc.algos.cvae import init as init_cvae
+from lspc.algos.gaussian import moments
 from lspc.algos.weights import advantage_weight, affordable_weight, effective_share, sharpest_weight
 from lspc.data import Dataset
 from lspc.nets import MLP, Learner
@@ -32,6 +36,8 @@ class Config:
     """Transitions per update."""
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of every network."""
+    roles: Literal["safety-first", "converse"] = "safety-first"
+    """The CVAE learns safe actions and the encoder seeks reward, or (an ablation) the other way round."""
     latent_dim: int = 32
     """Size of the latent safety space."""
     learning_rate: float = 1e-3
@@ -53,7 +59,7 @@ class Config:
     reward_share: float | None = 0.4
     """Choose zeta per batch so that this share of it counts as rewarding; none: reward_temperature."""
     reference_share: float | None = 0.2
-    """LSPC-O imitates rewarding actions among this safest share of the batch; none: among all (the paper)."""
+    """LSPC-O imitates rewarding actions among this safest share of the batch; none (and the converse): among all."""
     safety_spend: float = 0.5
     """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
     kl_weight: float = 0.5
@@ -126,13 +132,6 @@ def task_settings(task: Task, preset: str) -> dict[str, Any]:
     return settings
 
 
-class Cvae(eqx.Module):
-    encoder: MLP
-    """alpha: (state, action) -> mean and log-spread of the latent."""
-    decoder: MLP
-    """beta: (state, latent) -> action."""
-
-
 class State(eqx.Module):
     reward: iql.Critic
     cost: iql.Critic
@@ -154,14 +153,10 @@ def prepare(dataset: Dataset, config: Config) -> Dataset:
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     keys = jax.random.split(key, 5)
     o, a, z = spec.observation_dim, spec.action_dim, config.latent_dim
-    cvae = Cvae(
-        encoder=MLP(o + a, 2 * z, config.hidden, key=keys[0]),
-        decoder=MLP(o + z, a, config.hidden, key=keys[1]),
-    )
     return State(
         reward=iql.init(keys[3], o, a, config.hidden),
         cost=iql.init(keys[4], o, a, config.hidden),
-        cvae=Learner.of(cvae),
+        cvae=Learner.of(init_cvae((keys[0], keys[1]), o, a, z, config.hidden)),
         encoder=Learner.of(MLP(o, 2 * z, config.hidden, key=keys[2])),
         normaliser=Normaliser.of(spec, active=config.normalise_observations),
         reward_scale=jnp.asarray(_reward_scale(spec, config)),
@@ -182,15 +177,6 @@ def _largest_values(spec: Spec, config: Config) -> tuple[float, float]:
     return horizon * spec.largest_reward * _reward_scale(spec, config), horizon * spec.largest_cost
 
 
-def decode(decoder: MLP, observations: Array, latents: Array) -> Array:
-    return jnp.tanh(decoder(observations, latents))
-
-
-def _gaussian(parameters: Array, smallest: float, largest: float) -> tuple[Array, Array]:
-    mean, log_std = jnp.split(parameters, 2, axis=-1)
-    return mean, jnp.clip(log_std, smallest, largest)
-
-
 def safe_latents(noise: Array, restriction: float, form: str) -> Array:
     """LSPC-S: standard normal noise brought inside [-restriction, restriction]; zero noise stays zero."""
     if form == "clamp":
@@ -205,26 +191,15 @@ def safe_latents(noise: Array, restriction: float, form: str) -> Array:
 
 def rewarding_latents(encoder: MLP, observations: Array, noise: Array, restriction: float) -> Array:
     """LSPC-O: the latent safety encoder's choice, squashed into (-restriction, restriction)."""
-    mean, log_std = _gaussian(encoder(observations), -10.0, 2.0)
+    mean, log_std = moments(encoder(observations), -10.0, 2.0)
     return restriction * jnp.tanh(mean + jnp.exp(log_std) * noise)
-
-
-def divergence(mean: Array, log_std: Array, form: str) -> Array:
-    """KL from the standard normal, averaged or summed over the latent's dimensions."""
-    terms = 0.5 * (mean**2 + jnp.exp(2 * log_std) - 1.0 - 2 * log_std)
-    return jnp.mean(terms, axis=-1) if form == "mean" else jnp.sum(terms, axis=-1)
 
 
 def cvae_loss(
     cvae: Cvae, observations: Array, actions: Array, weights: Array, noise: Array, config: Config
 ) -> tuple[Array, Metrics]:
-    """The cost-advantage-weighted evidence bound (the paper's L_{p,q})."""
-    mean, log_std = _gaussian(cvae.encoder(observations, actions), -4.0, 15.0)
-    decoded = decode(cvae.decoder, observations, mean + jnp.exp(log_std) * noise)
-    error = jnp.sum((decoded - actions) ** 2, axis=-1)
-    kl = divergence(mean, log_std, config.kl_form)
-    loss = jnp.mean(weights * (error + config.kl_weight * kl))
-    return loss, {"loss": loss, "reconstruction": jnp.mean(error), "kl": jnp.mean(kl)}
+    """The cost-advantage-weighted evidence bound (the paper's L_{p,q}); reward-advantage-weighted in the converse."""
+    return evidence_loss(cvae, observations, actions, weights, noise, config.kl_weight, config.kl_form)
 
 
 def encoder_loss(
@@ -236,7 +211,7 @@ def encoder_loss(
     noise: Array,
     config: Config,
 ) -> tuple[Array, Metrics]:
-    """Reward-advantage-weighted regression in latent space (the paper's L_mu); only the encoder learns from it."""
+    """Advantage-weighted regression in latent space (the paper's L_mu); only the encoder learns from it."""
     latents = rewarding_latents(encoder, observations, noise, config.restriction)
     error = jnp.sum((decode(decoder, observations, latents) - actions) ** 2, axis=-1)
     loss = jnp.mean(weights * error)
@@ -255,7 +230,7 @@ def cost_weights(report: iql.CriticReport, config: Config) -> tuple[Array, Metri
 def reward_weights(reward: iql.CriticReport, cost: iql.CriticReport, config: Config) -> tuple[Array, Metrics]:
     """exp(zeta A_r), times a cost weight when LSPC-O looks for reward among safe actions only."""
     weights, metrics = _sharpened(reward.advantage, config.reward_temperature, config.reward_share, config)
-    if config.reference_share is not None:
+    if config.reference_share is not None and config.roles == "safety-first":
         safe = _masked(sharpest_weight(-cost.advantage, config.reference_share)[0], cost, config)
         weights, metrics["temperature"] = affordable_weight(
             safe, cost.advantage, reward.advantage, metrics["temperature"], config.safety_spend
@@ -306,11 +281,12 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     cost, cost_report = learn(state.cost, batch.costs, state.largest_cost, is_cost=True)
     safe, safe_metrics = cost_weights(cost_report, config)
     rewarding, rewarding_metrics = reward_weights(reward_report, cost_report, config)
+    modelled, sought = (safe, rewarding) if config.roles == "safety-first" else (rewarding, safe)
 
     cvae_key, encoder_key = jax.random.split(key)
     shape = (observations.shape[0], config.latent_dim)
     slope, cvae_metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
-        state.cvae.net, observations, batch.actions, safe, jax.random.normal(cvae_key, shape), config
+        state.cvae.net, observations, batch.actions, modelled, jax.random.normal(cvae_key, shape), config
     )
     cvae = state.cvae.step(slope, config.learning_rate)
 
@@ -320,7 +296,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         cvae.net.decoder,
         observations,
         batch.actions,
-        rewarding,
+        sought,
         jax.random.normal(encoder_key, shape),
         config,
     )
@@ -376,7 +352,7 @@ class LspcPolicy(Policy):
 
     def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
         observations, config = self.normaliser(observations), self.config
-        if variant == "LSPC-O":
+        if variant.endswith("LSPC-O"):
             latents = rewarding_latents(self.encoder, observations, noise, config.restriction)
         elif variant == "LSPC-S":
             latents = safe_latents(noise, config.safe_restriction, config.latent_form)
@@ -385,8 +361,15 @@ class LspcPolicy(Policy):
         return decode(self.decoder, observations, latents)
 
 
+class ConversePolicy(LspcPolicy):
+    """With the roles swapped, latents near zero are rewarding instead of safe: there is no LSPC-S."""
+
+    variants: ClassVar[tuple[str, ...]] = ("converse LSPC-O", "converse CVAE")
+
+
 def policy(state: State) -> LspcPolicy:
-    return LspcPolicy(state.cvae.net.decoder, state.encoder.net, state.normaliser, state.config)
+    kind = LspcPolicy if state.config.roles == "safety-first" else ConversePolicy
+    return kind(state.cvae.net.decoder, state.encoder.net, state.normaliser, state.config)
 
 
 def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:

@@ -43,7 +43,7 @@ def largest_values(spec: Spec, discount: float, reward_scale: float) -> tuple[fl
 
 def limits(spec: Spec, discount: float, reward_scale: float) -> Limits:
     reward, cost = largest_values(spec, discount, reward_scale)
-    return Limits((jnp.asarray(-reward), jnp.asarray(reward)), (jnp.zeros(()), jnp.asarray(cost)))
+    return Limits((jnp.float32(-reward), jnp.float32(reward)), (jnp.zeros(()), jnp.float32(cost)))
 
 
 def metric_bounds(spec: Spec, discount: float, reward_scale: float) -> dict[str, float]:

@@ -1,0 +1,207 @@
+"""CPQ: constraints-penalised Q-learning (Xu et al., 2022).
+
+Actions that a CVAE of the data does not know are made to look costly, and what costs more than the budget is worth
+nothing: the reward backup and the actor are masked by Q_c <= budget.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from lspc.algos import cvae, gaussian, iql, lagrangian, qlearning
+from lspc.algos.base import Batch, Metrics, Normaliser, Spec
+from lspc.algos.cvae import Cvae
+from lspc.algos.iql import Twins
+from lspc.data import Dataset
+from lspc.nets import MLP, Learner
+from lspc.tasks import Task
+
+
+@dataclass(frozen=True)
+class Config:
+    steps: int = 100_000
+    """Gradient updates."""
+    batch_size: int = 512
+    """Transitions per update."""
+    budget: float = 10.0
+    """Cost that an episode may run up."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of actor and critics."""
+    cvae_hidden: tuple[int, ...] = (400, 400)
+    """Widths of the hidden layers of the CVAE."""
+    learning_rate: float = 1e-3
+    """Adam's step size, for critics and CVAE, and the step of alpha."""
+    actor_learning_rate: float = 1e-4
+    """Adam's step size for the actor."""
+    discount: float = 0.99
+    """Weight of the next step's value, for reward and cost alike."""
+    target_rate: float = 0.005
+    """Share of the fast networks mixed into their slow copies at every update."""
+    candidates: int = 10
+    """Actions drawn from the actor in each state, to look for unknown ones."""
+    known_share: float = 0.75
+    """Share of those actions, the ones with the least divergence, that count as known from the data."""
+    unknown_cost: float = 1.5
+    """Unknown actions are to cost at least so many budgets."""
+    max_alpha: float = 1.0
+    """Largest multiplier of that demand."""
+    kl_weight: float = 0.5
+    """Weight of the CVAE's divergence from the standard normal."""
+    reward_scale: float = 0.1
+    """Rewards are multiplied by this."""
+    normalise_observations: bool = True
+    """Give the networks observations of zero mean and unit spread."""
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "cpu": {
+        "steps": 8_000,
+        "batch_size": 256,
+        "cvae_hidden": (256, 256),
+        "actor_learning_rate": 3e-4,
+        "target_rate": 0.02,
+    },
+}
+
+
+class State(eqx.Module):
+    reward: qlearning.Critic
+    cost: qlearning.Critic
+    cvae: Learner[Cvae]
+    actor: Learner[MLP]
+    """pi: state -> mean and log-spread of the action before tanh."""
+    alpha: Float[Array, ""]
+    """Multiplier of "unknown actions cost enough"."""
+    normaliser: Normaliser
+    limits: qlearning.Limits
+    budget: Float[Array, ""]
+    """l, discounted."""
+    config: Config = eqx.field(static=True)
+
+
+def task_settings(task: Task, preset: str) -> dict[str, Any]:
+    longer = {"steps": 200_000} if preset == "default" and task.suite == "metadrive" else {}
+    return {"budget": float(min(task.thresholds)), **longer}
+
+
+def prepare(dataset: Dataset, config: Config) -> Dataset:
+    return dataset
+
+
+def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
+    keys = jax.random.split(key, 5)
+    o, a = spec.observation_dim, spec.action_dim
+    return State(
+        reward=qlearning.init(keys[0], o, a, config.hidden),
+        cost=qlearning.init(keys[1], o, a, config.hidden),
+        cvae=Learner.of(cvae.init((keys[2], keys[3]), o, a, 2 * a, config.cvae_hidden)),
+        actor=Learner.of(MLP(o, 2 * a, config.hidden, key=keys[4])),
+        alpha=jnp.zeros(()),
+        normaliser=Normaliser.of(spec, active=config.normalise_observations),
+        limits=qlearning.limits(spec, config.discount, config.reward_scale),
+        budget=jnp.float32(lagrangian.discounted_budget(config.budget, config.discount, spec.longest_episode)),
+        config=config,
+    )
+
+
+def affordable(value: Array, cost: Array, budget: Array) -> Array:
+    """1(Q_c <= l) Q_r: what costs too much is worth nothing."""
+    return jnp.where(cost <= budget, value, 0.0)
+
+
+def unknown(encoder: MLP, observations: Array, actions: Array, known_share: float) -> Array:
+    """1 where the CVAE's divergence is among the largest, else 0: the samples of the paper's nu."""
+    kl = cvae.divergence(*cvae.encode(encoder, observations, actions), "mean")
+    return (kl >= jnp.quantile(kl, known_share)).astype(jnp.float32)
+
+
+def cost_loss(
+    q: Twins, observations: Array, actions: Array, target: Array, many: Array, drawn: Array, flags: Array,
+    alpha: Array, least: Array,
+) -> tuple[Array, tuple[Array, Array]]:  # fmt: skip
+    """The Bellman error, minus alpha (E_nu[Q_c] - least): unknown actions are pushed up to that cost."""
+    bellman_error = iql.q_loss(q, observations, actions, target)
+    unknown_cost = jnp.sum(flags * qlearning.mixed(q, many, drawn)) / jnp.maximum(jnp.sum(flags), 1.0)
+    return bellman_error - alpha * (unknown_cost - least), (bellman_error, unknown_cost)
+
+
+def actor_loss(
+    actor: MLP, reward: Twins, cost: Twins, budget: Array, observations: Array, noise: Array
+) -> tuple[Array, Array]:
+    """-E[1(Q_c <= l) Q_r] of the actor's actions, and the share of them that can be afforded."""
+    actions = gaussian.squashed(actor, observations, noise)
+    q_r, q_c = (qlearning.mixed(q, observations, actions) for q in (reward, cost))
+    return -jnp.mean(affordable(q_r, q_c, budget)), jnp.mean(q_c <= budget)
+
+
+def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
+    """One step of the CVAE, of Q_r, of Q_c, of alpha, of the actor; the critics' slow copies follow."""
+    config, actor = state.config, state.actor.net
+    observations, following = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
+    ends = jnp.maximum(batch.terminated, batch.truncated)
+    cvae_key, next_key, draw_key, actor_key = jax.random.split(key, 4)
+
+    model, cvae_metrics = cvae.fit(
+        state.cvae, observations, batch.actions, cvae_key, config.kl_weight, config.learning_rate
+    )
+    next_actions = gaussian.squashed(actor, following, jax.random.normal(next_key, batch.actions.shape))
+    next_cost = qlearning.mixed(state.cost.target_q, following, next_actions)
+    next_reward = qlearning.mixed(state.reward.target_q, following, next_actions)
+    worth = affordable(next_reward, next_cost, state.budget)
+    target = qlearning.bellman_target(
+        config.reward_scale * batch.rewards, worth, ends, config.discount, state.limits.reward
+    )
+    reward, reward_metrics = qlearning.update(
+        state.reward, observations, batch.actions, target, config.learning_rate, config.target_rate
+    )
+
+    many = qlearning.repeated(observations, config.candidates)
+    drawn = gaussian.squashed(actor, many, jax.random.normal(draw_key, (*many.shape[:2], batch.actions.shape[1])))
+    flags = unknown(model.net.encoder, many, drawn, config.known_share)
+    target = qlearning.bellman_target(batch.costs, next_cost, ends, config.discount, state.limits.cost)
+    least = config.unknown_cost * state.budget
+    slope, (bellman_error, unknown_cost) = eqx.filter_grad(cost_loss, has_aux=True)(
+        state.cost.q.net, observations, batch.actions, target, many, drawn, flags, state.alpha, least
+    )
+    cost = qlearning.step(state.cost, slope, config.learning_rate, config.target_rate)
+    alpha = jnp.clip(state.alpha + config.learning_rate * (least - unknown_cost), 0.0, config.max_alpha)
+
+    noise = jax.random.normal(actor_key, batch.actions.shape)
+    (loss, share), slope = eqx.filter_value_and_grad(actor_loss, has_aux=True)(
+        actor, reward.q.net, cost.q.net, state.budget, observations, noise
+    )
+    learned = state.actor.step(slope, config.actor_learning_rate)
+
+    q_c = qlearning.mixed(state.cost.q.net, observations, batch.actions)
+    cost_metrics = {
+        "q_loss": bellman_error,
+        "q_mean": jnp.mean(q_c),
+        "q_max": jnp.max(jnp.abs(q_c)),
+        "q_of_unknown": unknown_cost,
+        "alpha": state.alpha,
+    }
+    state = State(reward, cost, model, learned, alpha, state.normaliser, state.limits, state.budget, config)
+    parts = {
+        "reward": reward_metrics,
+        "cost": cost_metrics,
+        "cvae": cvae_metrics,
+        "policy": {"loss": loss, "affordable_share": share},
+    }
+    return state, {f"{part}/{name}": value for part, metrics in parts.items() for name, value in metrics.items()}
+
+
+class CpqPolicy(gaussian.GaussianPolicy):
+    variants: ClassVar[tuple[str, ...]] = ("CPQ",)
+
+
+def policy(state: State) -> CpqPolicy:
+    return CpqPolicy(state.actor.net, state.normaliser)
+
+
+def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
+    return qlearning.metric_bounds(spec, config.discount, config.reward_scale)
