@@ -114,8 +114,9 @@ def collect(
 ) -> None:
     """Make a dataset with safe and unsafe episodes in a simulator.
 
-    It trains a population of PPO-Lagrangian agents and records every episode;
-    on MetaDrive most of the population are drivers of many manners.
+    It trains a population of PPO-Lagrangian agents and records every episode.
+
+    On MetaDrive most of the population are drivers of many manners.
 
     Interrupted, it keeps the agents that are done: the same command goes on.
 
