@@ -138,7 +138,6 @@ def small_simulator() -> Any:
         ({"seed": -1}, "0 or more"),
         ({"steps": 799}, "too few for an episode of BallRun: give an agent 800 or more"),
         ({"out": "a.csv"}, r"ends in \.hdf5 or \.npz"),
-        ({"task": "PointGoal1"}, "runs on safety_gymnasium"),
         ({"task": "BallRum"}, "did you mean BallRun"),
     ],
 )
