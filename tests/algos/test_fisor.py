@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 from common import DATA, Learned, MethodTests, changed, one_update, small
+from jaxtyping import Array
 
 from lspc import algos
 from lspc.algos import diffusion, fisor, iql
@@ -59,7 +60,7 @@ def test_v_h_is_a_lower_expectile_of_q_h() -> None:
     batch, config = tiny.batch(), small(METHOD, expectile=0.9)
     for offset, weight in ((-50.0, 0.1), (50.0, 0.9)):
         shifted = eqx.tree_at(lambda c: c.value.net.layers[-1].bias, critic, jnp.asarray([offset]))
-        _, metrics = fisor.update_feasibility(
+        _, metrics = jax.jit(fisor.update_feasibility, static_argnums=6)(
             shifted, batch.observations, batch.actions, batch.costs, batch.next_observations, batch.terminated, config
         )
         q = iql.twin(critic.target_q, batch.observations, batch.actions, is_cost=True)
@@ -106,17 +107,23 @@ def test_the_critics_learn_from_the_first_transitions_and_the_actor_in_several_s
         fisor.init(jax.random.key(0), tiny.SPEC, small(METHOD, actor_steps=3))
 
 
+@eqx.filter_jit
+def act(policy: fisor.FisorPolicy, seen: Array, noise: Array) -> Array:
+    return policy(seen, noise, "FISOR")
+
+
 def test_the_policy_takes_the_candidate_with_the_least_cost() -> None:
     spec = Spec.of(DATA)
     policy = fisor.policy(fisor.init(jax.random.key(0), spec, small(METHOD, candidates=6)))
     assert policy.noise_dim == 6 * 5 * spec.action_dim
     seen = jnp.asarray(DATA.observations[:4])
     noise = jax.random.normal(jax.random.key(1), (4, policy.noise_dim))
-    chosen = policy(seen, noise, "FISOR")
+    chosen = act(policy, seen, noise)
     inputs = policy.normaliser(seen)
-    each = noise.reshape(4, 6, 5, spec.action_dim)
-    candidates = jnp.stack([diffusion.sample(policy.actor, inputs, each[:, i]) for i in range(6)], axis=1)
-    costs = jnp.stack([iql.twin(policy.q_h, inputs, candidates[:, i], is_cost=True) for i in range(6)], axis=1)
+    many = jnp.repeat(inputs[:, None], 6, axis=1)
+    candidates = jax.jit(diffusion.sample)(policy.actor, many, noise.reshape(4, 6, 5, spec.action_dim))
+    costs = iql.twin(policy.q_h, many, candidates, is_cost=True)
+    assert len(np.unique(np.argmin(costs, axis=1))) > 1
     for row in range(4):
         np.testing.assert_allclose(chosen[row], candidates[row, np.argmin(costs[row])], rtol=1e-3, atol=1e-5)
 
@@ -124,18 +131,17 @@ def test_the_policy_takes_the_candidate_with_the_least_cost() -> None:
 def test_without_noise_it_still_chooses_among_candidates_always_the_same() -> None:
     policy = fisor.policy(fisor.init(jax.random.key(0), Spec.of(DATA), small(METHOD, candidates=6)))
     seen = jnp.asarray(DATA.observations[:4])
-    quiet = policy(seen, jnp.zeros((4, policy.noise_dim)), "FISOR")
+    quiet = act(policy, seen, jnp.zeros((4, policy.noise_dim)))
     frozen = jnp.tile(jax.random.normal(jax.random.key(0), (policy.noise_dim,)), (4, 1))
-    np.testing.assert_array_equal(quiet, policy(seen, frozen, "FISOR"))
+    np.testing.assert_array_equal(quiet, act(policy, seen, frozen))
 
 
 def test_on_the_ring_it_tells_feasible_states_and_is_safe(tmp_path: Path) -> None:
     learned = Learned(
-        tmp_path, "fisor", steps=1500, batch_size=128, actor_steps=1, hidden=(32, 32), actor_width=32, actor_blocks=1,
+        tmp_path, "fisor", steps=1000, batch_size=128, actor_steps=1, hidden=(32, 32), actor_width=32, actor_blocks=1,
         discount=0.9, learning_rate=3e-3, target_rate=0.1, actor_target_rate=0.01,
     )  # fmt: skip
     assert 0.05 < learned.metrics["cost/feasible_share"][-1] < 0.5  # a third of the data's steps are within the limit
-    for sampled in (False, True):
-        reward, cost = learned.judged(sampled=sampled)
-        assert cost <= 0.5
-        assert reward > 0.5
+    reward, cost = learned.judged()
+    assert cost <= 0.5
+    assert reward > 0.5
