@@ -14,7 +14,7 @@ from conftest import Cli
 from lspc import files
 from lspc.data import Dataset, save
 
-VERBS = ["inspect", "collect", "train", "evaluate", "render", "figure", "theory", "algos", "tasks", "doctor"]
+VERBS = ["inspect", "collect", "train", "evaluate", "render", "bench", "figure", "theory", "algos", "tasks", "doctor"]
 TINY = ["--hidden", "8", "8", "--latent-dim", "4", "--batch-size", "32", "--steps", "10"]
 
 

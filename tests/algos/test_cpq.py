@@ -114,7 +114,7 @@ def test_alpha_rises_until_the_unknown_cost_enough() -> None:
         lambda s: [n.layers[-1].bias for n in s.cost.q.net], before, [jnp.asarray([99.0], jnp.float32)] * 2
     )
     assert one_update(METHOD, config, state=costly)[1].alpha == 0
-    eager = eqx.tree_at(lambda s: s.alpha, before, jnp.asarray(1.0))
+    eager = eqx.tree_at(lambda s: s.alpha, before, jnp.float32(1.0))
     assert one_update(METHOD, config, state=eager)[1].alpha == 1.0  # it never exceeds max_alpha
 
 

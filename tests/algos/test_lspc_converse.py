@@ -1,4 +1,4 @@
-"""Converse LSPC-O: the weights change places and nothing else, and on the ring it is worse off for it."""
+"""Converse LSPC-O: the weights change places and nothing else, and on the ring it is unsafe."""
 
 from pathlib import Path
 from typing import Any
@@ -75,11 +75,9 @@ def test_its_policies_say_what_they_are() -> None:
     np.testing.assert_allclose(policy(seen, noise, "converse LSPC-O"), decoded, rtol=1e-5)
 
 
-def test_on_the_ring_its_cvae_is_fast_and_the_encoder_hardly_slows_it_down(tmp_path: Path) -> None:
-    """The paper's point: safety that is only searched for within rewarding actions is not found."""
-    from test_tiny_cmdp import judged
-
-    learned = Learned(tmp_path, "lspc", roles="converse", steps=1500, hidden=(32, 32), target_rate=0.05, latent_dim=8)
-    fast, sought = judged(learned.run, "converse CVAE"), learned.judged()
-    assert fast[1] > 10  # rewarding is what costs
-    assert 10 < sought[1] <= fast[1]
+def test_on_the_ring_it_is_rewarding_first_and_unsafe(tmp_path: Path) -> None:
+    """LSPC-O keeps a budget of 2 on the same data (test_tiny_cmdp.py): the order of the roles decides."""
+    settings: dict[str, Any] = {"steps": 1000, "hidden": (32, 32), "target_rate": 0.05, "latent_dim": 8}
+    reward, cost = Learned(tmp_path, "lspc", roles="converse", **settings).judged()
+    assert reward > 1  # more than any safe driver
+    assert cost > 10

@@ -1,0 +1,147 @@
+"""Cells as worker processes on this machine: one thread each, as many at a time as cores and memory allow.
+
+How much memory a method takes is learned from its first worker; until then a careful guess counts.
+"""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from lspc.bench.cell import Progress, command
+from lspc.bench.grid import Order
+from lspc.sims.pool import usable_cores
+
+SIMULATOR = 1 << 29
+"""Bytes counted for the simulator process beside each worker."""
+COPIES = 5
+"""Times the size of a data file that a worker may hold: unpacked, as a table, on the device."""
+GRACE = 10.0
+"""Seconds that stopped workers have to save what they are at."""
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+News = queue.SimpleQueue[tuple[str, Progress | None]]
+"""What workers tell, by the name of their order; None is the end."""
+
+
+def free_memory() -> int:
+    """Bytes that programs may still take: of the machine or, if that is less, of the control group we run in."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        free = min(free, limit - used)
+    return free
+
+
+class Local:
+    """At most `workers` cells at a time (one for each core unless told), fewer if memory runs short."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = usable_cores() if workers is None else workers
+        self._seen: dict[str, int] = {}
+
+    def need(self, order: Order) -> int:
+        """Bytes this cell will take."""
+        return self._seen.get(order.method, order.memory) + SIMULATOR + COPIES * os.path.getsize(order.data)
+
+    def room(self, orders: Sequence[Order]) -> int:
+        """How many of these cells can run at a time."""
+        needs = [self.need(order) for order in orders] or [0]
+        return max(1, min(self.workers, len(orders), int(free_memory() * len(needs) // max(sum(needs), 1))))
+
+    def run(
+        self,
+        orders: Sequence[Order],
+        on_progress: Callable[[Order, Progress], None],
+        on_end: Callable[[Order, str | None], None],
+    ) -> None:
+        waiting, running = deque(orders), dict[str, _Worker]()
+        news: News = queue.SimpleQueue()
+        try:
+            while waiting or running:
+                while waiting and self._fits(waiting[0], running):
+                    order = waiting.popleft()
+                    running[order.name] = _Worker(order, news)
+                name, progress = news.get()
+                worker = running[name]
+                if progress is None:
+                    del running[name]
+                    on_end(worker.order, worker.outcome())
+                else:
+                    self._learn(worker, progress)
+                    on_progress(worker.order, progress)
+        finally:
+            for worker in running.values():
+                worker.process.terminate()
+            until = time.monotonic() + GRACE
+            for worker in running.values():
+                worker.outcome(max(0.0, until - time.monotonic()))
+
+    def _fits(self, order: Order, running: Mapping[str, "_Worker"]) -> bool:
+        """Whether a core and memory are left for it, beside what the running ones are still going to take."""
+        if not running:
+            return True
+        promised = sum(max(0, self.need(worker.order) - worker.memory) for worker in running.values())
+        return len(running) < self.workers and free_memory() - promised >= self.need(order)
+
+    def _learn(self, worker: "_Worker", progress: Progress) -> None:
+        if progress.memory is not None:
+            worker.memory = progress.memory
+            self._seen[worker.order.method] = max(self._seen.get(worker.order.method, 0), progress.memory)
+
+
+class _Worker:
+    """A process that carries out one order, and the thread that listens to it."""
+
+    def __init__(self, order: Order, news: News) -> None:
+        self.order, self.memory = order, 0
+        self._errors: IO[bytes] = TemporaryFile()  # noqa: SIM115 (closed by outcome)
+        self.process = subprocess.Popen(
+            command(order),
+            stdin=subprocess.PIPE,  # its end tells the worker that we are gone, however that came about
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={**os.environ, **ONE_THREAD, "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu")},
+            start_new_session=True,  # Ctrl-C reaches us alone; the workers are then ended in order
+        )
+        threading.Thread(target=self._listen, args=(news,), daemon=True).start()
+
+    def _listen(self, news: News) -> None:
+        for line in self.process.stdout or ():
+            if line.startswith("{"):  # simulators may chat on the same line
+                news.put((self.order.name, Progress(**json.loads(line))))
+        news.put((self.order.name, None))
+
+    def outcome(self, patience: float | None = None) -> str | None:
+        """Wait for the end; None if all went well, else what the worker said last."""
+        try:
+            code = self.process.wait(patience)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):  # nothing but its last updates is lost
+            self.process.kill()
+            code = self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream:
+                stream.close()
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").strip().splitlines()
+        self._errors.close()
+        if code == 0:
+            return None
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else said[-1] if said else f"ended with {code}"

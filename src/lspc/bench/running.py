@@ -1,0 +1,158 @@
+"""A bench from plan to records: what is missing is handed to an executor; what it will cost is told before."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from lspc import files, training
+from lspc.bench import records
+from lspc.bench.cell import Progress
+from lspc.bench.grid import RUNS, Order, Plan, is_complete, is_done, keep_plan, orders, read_plan
+from lspc.evaluation import RECORDS
+
+MEASURED = "measured.json"
+"""What each method was last seen to take in this bench: for estimates only, no result depends on it."""
+
+
+class Measured(NamedTuple):
+    rate: float | None = None
+    """Updates per second."""
+    memory: int | None = None
+    """Bytes."""
+
+
+OnProgress = Callable[[Order, Progress], None]
+OnEnd = Callable[[Order, str | None], None]
+"""The second argument says what went wrong; None: nothing."""
+
+
+class Executor(Protocol):
+    """Carries out orders, wherever it likes."""
+
+    def room(self, orders: Sequence[Order]) -> int:
+        """How many of these it carries out at a time."""
+        ...
+
+    def run(self, orders: Sequence[Order], on_progress: OnProgress, on_end: OnEnd) -> None:
+        """Have `cell.run` called for each order, which tells what memory it will take, and pass on what is told.
+
+        Stopped by an exception (Ctrl-C), it leaves nothing running.
+        """
+        ...
+
+
+def run(
+    plan: Plan,
+    bench: Path,
+    data_files: Mapping[str, Path],
+    executor: Executor,
+    on_progress: OnProgress = lambda *_: None,
+    on_end: OnEnd = lambda *_: None,
+) -> dict[str, str]:
+    """Carry out every cell that is not done; returns what went wrong, by cell."""
+    failures: dict[str, str] = {}
+
+    def end(order: Order, trouble: str | None) -> None:
+        if trouble is not None:
+            failures[order.name] = trouble
+        on_end(order, trouble)
+
+    with files.locked(bench):
+        keep_plan(plan, bench)
+        try:
+            _carry_out(outstanding(plan, bench, data_files), bench, executor, on_progress, end)
+        except KeyboardInterrupt as stopped:
+            raise training.Interrupted("stopped, all saved; run the same command again to go on") from stopped
+    return failures
+
+
+def outstanding(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Order]:
+    """The cells that are not done, with the memory their method was last seen to take."""
+    seen = read_measured(bench)
+    left = [order for order in orders(plan, bench, data_files) if not is_done(order)]
+    return [replace(o, memory=seen.get(o.method, Measured()).memory or o.memory) for o in left]
+
+
+def _carry_out(
+    left: Sequence[Order], bench: Path, executor: Executor, on_progress: OnProgress, on_end: OnEnd
+) -> None:
+    """Have the orders carried out, and keep what is seen of the methods' speed and memory."""
+    seen = read_measured(bench)
+
+    def progress(order: Order, now: Progress) -> None:
+        before = seen.get(order.method, Measured())
+        most = max(now.memory or 0, before.memory or 0)
+        seen[order.method] = Measured(now.rate or before.rate, most or None)
+        on_progress(order, now)
+
+    try:
+        executor.run(left, progress, on_end)
+    finally:
+        bench.mkdir(parents=True, exist_ok=True)
+        files.write_json(bench / MEASURED, {method: measured._asdict() for method, measured in seen.items()})
+
+
+def read_measured(bench: Path) -> dict[str, Measured]:
+    path = bench / MEASURED
+    return {method: Measured(**seen) for method, seen in files.read_json(path).items()} if path.exists() else {}
+
+
+def measure(plan: Plan, bench: Path, data_files: Mapping[str, Path], executor: Executor, on_end: OnEnd) -> None:
+    """Learn speed and memory of every method that is not known yet, by a few updates of one of its cells."""
+    seen = read_measured(bench)
+    one_each = {order.method: order for order in reversed(orders(plan, bench, data_files))}
+    unknown = [order for method, order in one_each.items() if seen.get(method, Measured()).rate is None]
+    _carry_out([replace(o, only_measure=True) for o in unknown], bench, executor, lambda *_: None, on_end)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is left to train of one method."""
+
+    method: str
+    cells: int
+    done: int
+    updates: int
+    """Of the cells that are not done."""
+    rate: float | None
+
+    @property
+    def hours(self) -> float | None:
+        """Of one worker; None if the speed is unknown."""
+        return 0.0 if not self.updates else self.updates / self.rate / 3600 if self.rate else None
+
+
+def costs(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Cost]:
+    every, seen = orders(plan, bench, data_files), read_measured(bench)
+    listed = []
+    for method in plan.methods:
+        mine = [order for order in every if order.method == method]
+        left = [order for order in mine if not is_done(order)]
+        updates = sum(order.config["steps"] for order in left)
+        listed.append(Cost(method, len(mine), len(mine) - len(left), updates, seen.get(method, Measured()).rate))
+    return listed
+
+
+def total_hours(listed: Sequence[Cost], room: int) -> tuple[float, list[str]]:
+    """Hours with `room` workers, and the methods that are not counted because their speed is unknown."""
+    known = [cost.hours for cost in listed if cost.hours is not None]
+    return math.fsum(known) / room, [cost.method for cost in listed if cost.hours is None]
+
+
+def gather(paths: Sequence[Path]) -> records.Results:
+    """Results from bench folders, run folders or files of records, without running anything."""
+    datasets: dict[str, str] = {}
+    unfinished: list[str] = []
+    places: list[Path] = []
+    for path in paths:
+        plan = read_plan(path)
+        if plan is None:
+            places.append(path)
+            continue
+        datasets |= plan.tasks
+        unfinished += [order.name for order in orders(plan, path, {}) if not is_complete(order)]
+        places += (path / RUNS).rglob(RECORDS)  # none yet is no fault: the unfinished cells are named
+    results = records.sort_out(records.read(places), datasets)
+    return results._replace(problems=[*(f"{name}: not finished" for name in unfinished), *results.problems])
