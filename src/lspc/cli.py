@@ -245,6 +245,7 @@ def evaluate(
         "deterministic",
         "sampled",
     ),
+    restrictions: Annotated[tuple[float, ...], _shown("EPS ...", "the run's own")] = (),
     data: Annotated[Path | None, _shown("FILE", "the one the run learned from")] = None,
     workers: Annotated[int | None, _shown("INT", "one per core")] = None,
     json: Json = False,
@@ -257,6 +258,7 @@ def evaluate(
         episodes: Episodes per policy and training seed.
         policies: Which of the run's policies, such as LSPC-O.
         actions: How actions are chosen: deterministic, sampled, or both.
+        restrictions: Measure LSPC-O with each of these eps.
         data: The dataset to compare with.
         workers: Simulator processes; 0 runs all episodes in this one.
         json: Print JSON instead of a table.
@@ -282,7 +284,8 @@ def evaluate(
             for run in runs:
                 told = f"{run.name} on {known.name}"
                 records += evaluation.evaluate(
-                    run, known, episodes=episodes, variants=policies, modes=actions, workers=workers,
+                    run, known, episodes=episodes, variants=policies, modes=actions, restrictions=restrictions,
+                    workers=workers,
                     on_start=lambda what, count, told=told: display.reset(bar, total=count, note=f"{told}: {what}"),
                     on_episode=lambda: display.advance(bar),
                     on_trouble=lambda line: display.console.print(f"[yellow]{line}", highlight=False),

@@ -34,23 +34,27 @@ def evaluate(
     episodes: int = 20,
     variants: Sequence[str] | None = None,
     modes: Sequence[str] = MODES,
+    restrictions: Sequence[float] = (),
     workers: int | None = None,
     first_seed: int = FIRST_EPISODE_SEED,
     on_start: Callable[[str, int], None] | None = None,
     on_episode: Callable[[], None] | None = None,
     on_trouble: Callable[[str], None] | None = None,
 ) -> list[Record]:
-    """Roll out every policy of a finished run; the records replace those of the same policies in the run's folder."""
+    """Roll out every policy of a finished run; the records replace those of the same policies in the run's folder.
+
+    `restrictions` are the eps to measure LSPC-O with, in place of the run's own.
+    """
     run = Path(run)
     if episodes < 1 or not modes or set(modes) - set(MODES):
         raise UserError(f"episodes must be 1 or more and modes among {', '.join(MODES)}; got {episodes}, {modes}")
     description = check_fits(run, task)
     records: list[Record] = []
     with Pool(task, workers=workers, on_trouble=on_trouble) as pool:
-        for seed, variant, mode in _cells(run, description["seeds"], variants, modes):
+        for seed, variant, mode, restriction in _cells(run, description["seeds"], variants, modes, restrictions):
             if on_start:
-                on_start(f"{variant} {mode}, seed {seed}", episodes)
-            policy = load_policy(run, seed=seed, variant=variant)
+                on_start(f"{_row_name(variant, restriction)} {mode}, seed {seed}", episodes)
+            policy = load_policy(run, seed=seed, variant=variant, restriction=restriction)
             rolled = pool.run(
                 policy.for_episodes(sampled=mode == "sampled"),
                 [first_seed + i for i in range(episodes)],
@@ -62,6 +66,7 @@ def evaluate(
                 "trained_on": description["task"],
                 "method": description["method"],
                 "policy": policy_name(variant, description["config"]),
+                "restriction": restriction,
                 "mode": mode,
                 "training_seed": seed,
                 "updates": description["config"]["steps"],
@@ -85,11 +90,23 @@ def check_fits(run: Path, task: Task) -> dict[str, Any]:
 
 
 def _cells(
-    run: Path, seeds: Sequence[int], variants: Sequence[str] | None, modes: Sequence[str]
-) -> list[tuple[int, str, str]]:
-    """Each training seed, policy and mode to measure."""
+    run: Path,
+    seeds: Sequence[int],
+    variants: Sequence[str] | None,
+    modes: Sequence[str],
+    restrictions: Sequence[float],
+) -> list[tuple[int, str, str, float | None]]:
+    """Each training seed, policy, mode and eps to measure; only LSPC-O has an eps."""
     policies = variants or load_policy(run, seed=seeds[0]).net.variants
-    return list(product(seeds, policies, modes))
+    return [
+        (seed, variant, mode, restriction)
+        for seed, variant, mode in product(seeds, policies, modes)
+        for restriction in (restrictions if restrictions and variant.endswith("LSPC-O") else (None,))
+    ]
+
+
+def _row_name(policy: str, restriction: float | None) -> str:
+    return policy if restriction is None else f"{policy}, eps {restriction:g}"
 
 
 def policy_name(variant: str, config: dict[str, Any]) -> str:
@@ -100,7 +117,7 @@ def _store(path: Path, records: list[Record]) -> None:
     """Replace what was measured before for the same policy, keep the rest."""
 
     def cell(record: Record) -> tuple[Any, ...]:
-        return tuple(record[k] for k in ("task", "policy", "mode", "training_seed"))
+        return tuple(record.get(k) for k in ("task", "policy", "restriction", "mode", "training_seed"))
 
     measured = {cell(record) for record in records}
     kept = [r for r in files.read_jsonl(path) if cell(r) not in measured] if path.exists() else []
@@ -154,7 +171,8 @@ def summarise(records: Iterable[Record], task: Task, dataset: Dataset | None = N
     """
     rows: dict[tuple[str, str], dict[tuple[str, str], list[Record]]] = {}
     for record in records:
-        same = rows.setdefault((record["policy"], record["mode"]), {})
+        name = _row_name(record["policy"], record.get("restriction"))
+        same = rows.setdefault((name, record["mode"]), {})
         same.setdefault((record["config"], record["dataset"]), []).append(record)
     summaries = []
     for (policy, mode), settings in rows.items():

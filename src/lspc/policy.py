@@ -15,6 +15,7 @@ import numpy as np
 
 from lspc import algos, checkpoints, files
 from lspc.algos.base import Policy, SequencePolicy, Spec
+from lspc.algos.lspc import LspcPolicy
 from lspc.errors import UserError
 from lspc.sims.pool import Act, Seen
 
@@ -28,8 +29,13 @@ def save(folder: str | Path, policy: Policy, card: dict[str, Any]) -> None:
     files.write_json(folder / CARD, {"variants": list(policy.variants), **card})
 
 
-def load_policy(path: str | Path, *, seed: int | None = None, variant: str | None = None) -> "TrainedPolicy":
-    """The policy in a run folder (of its first seed unless told) or in a policy folder itself."""
+def load_policy(
+    path: str | Path, *, seed: int | None = None, variant: str | None = None, restriction: float | None = None
+) -> "TrainedPolicy":
+    """The policy in a run folder (of its first seed unless told) or in a policy folder itself.
+
+    `restriction` is LSPC-O's eps, if not the run's own.
+    """
     folder = policy_folder(Path(path), seed)
     card = files.read_json(folder / CARD)
     try:
@@ -45,6 +51,10 @@ def load_policy(path: str | Path, *, seed: int | None = None, variant: str | Non
     variant = variant or net.variants[0]
     if variant not in net.variants:
         raise UserError(f"{folder} has no policy {variant!r}: choose one of {', '.join(net.variants)}")
+    if restriction is not None:
+        if not isinstance(net, LspcPolicy):
+            raise UserError(f"{folder}: a policy of {card['method']} has no restriction")
+        net = net.at(restriction)
     return TrainedPolicy(net, variant, card)
 
 

@@ -16,6 +16,7 @@ from lspc import algos, settings
 from lspc.algos import iql, lspc
 from lspc.algos.base import Batch
 from lspc.algos.weights import effective_share
+from lspc.errors import UserError
 from lspc.tasks import get_task
 
 update = lspc.update
@@ -65,15 +66,18 @@ def test_cvae_loss_by_explicit_formula(form: Any) -> None:
 
 
 def test_encoder_loss_by_explicit_formula() -> None:
-    config, batch, nets = tiny.config(restriction=0.6), tiny.batch(), state()
+    batch, nets, eps = tiny.batch(), state(), jnp.linspace(0.1, 1.0, 16)
     weights, decoder, encoder = jnp.linspace(0.0, 3.0, 16), nets.cvae.net.decoder, nets.encoder.net
-    loss, metrics = lspc.encoder_loss(encoder, decoder, batch.observations, batch.actions, weights, noise(), config)
+    loss, metrics = lspc.encoder_loss(
+        encoder, decoder, batch.observations, batch.actions, weights, noise(), eps, tiny.config()
+    )
 
-    mean, log_std = np.split(forward(encoder, batch.observations), 2, axis=-1)
-    latents = 0.6 * np.tanh(mean + np.exp(log_std) * np.asarray(noise()))
+    each = np.asarray(eps)[:, None]
+    mean, log_std = np.split(forward(encoder, batch.observations, 2 * each - 1), 2, axis=-1)
+    latents = each * np.tanh(mean + np.exp(log_std) * np.asarray(noise()))
     error = ((np.tanh(forward(decoder, batch.observations, latents)) - np.asarray(batch.actions)) ** 2).sum(1)
     assert loss == pytest.approx(np.mean(np.asarray(weights) * error), rel=1e-4)
-    assert metrics["latents_at_edge"] == pytest.approx(np.mean(np.abs(latents) > 0.95 * 0.6))
+    assert metrics["latents_at_edge"] == pytest.approx(np.mean(np.abs(latents) > 0.95 * each))
 
 
 # The weights.
@@ -150,7 +154,7 @@ def test_a_step_changes_every_part_and_leaves_the_rest() -> None:
         ({"cost_temperature": 0.1}, ("reward", "cost")),
         ({"cost_mask": 0.0}, ("reward", "cost")),
         ({"reward_temperature": 0.1}, ("reward", "cost", "cvae")),
-        ({"restriction": 0.1}, ("reward", "cost", "cvae")),
+        ({"restriction_range": (0.02, 2.0)}, ("reward", "cost", "cvae")),
         ({"reference_share": 0.5}, ("reward", "cost", "cvae")),
         ({"safe_restriction": 0.1}, ("reward", "cost", "cvae", "encoder")),
         ({"latent_form": "tanh"}, ("reward", "cost", "cvae", "encoder")),
@@ -181,9 +185,10 @@ def test_the_decoder_is_frozen_for_the_encoder_but_passes_gradients() -> None:
     batch, nets, config = tiny.batch(), state(), tiny.config()
 
     def loss(encoder: Any, decoder: Any) -> Array:
-        return lspc.encoder_loss(encoder, decoder, batch.observations, batch.actions, jnp.ones(16), noise(), config)[
-            0
-        ]
+        eps = jnp.linspace(0.1, 1.0, 16)
+        return lspc.encoder_loss(
+            encoder, decoder, batch.observations, batch.actions, jnp.ones(16), noise(), eps, config
+        )[0]
 
     slope = eqx.filter_grad(loss)(nets.encoder.net, nets.cvae.net.decoder)
     assert all(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(slope))
@@ -203,9 +208,10 @@ def test_the_encoder_learns_through_the_decoder_of_this_very_step() -> None:
         iql.CriticConfig(False, config.expectile, config.discount, config.target_rate, config.learning_rate),
     )  # fmt: skip
     weights, _ = lspc.reward_weights(critics, critics, config)
-    draw = jax.random.normal(jax.random.split(key)[1], (16, tiny.LATENT))
+    _, noise_key, eps_key = jax.random.split(key, 3)
+    draw, eps = jax.random.normal(noise_key, (16, tiny.LATENT)), lspc.drawn_restrictions(eps_key, 16, config)
     slope, _ = eqx.filter_grad(lspc.encoder_loss, has_aux=True)(
-        old.encoder.net, new.cvae.net.decoder, observations, batch.actions, weights, draw, config
+        old.encoder.net, new.cvae.net.decoder, observations, batch.actions, weights, draw, eps, config
     )
     tiny.close(new.encoder, old.encoder.step(slope, config.learning_rate), rtol=1e-3)
 
@@ -299,14 +305,15 @@ def test_clamped_latents_pile_up_on_the_edge() -> None:
 
 
 def test_rewarding_latents_stay_inside_their_box() -> None:
-    encoder, observations = state().encoder.net, tiny.batch().observations
-    moderate = np.asarray(lspc.rewarding_latents(encoder, observations, noise(), 0.6))
+    encoder, observations, config = state().encoder.net, tiny.batch().observations, tiny.config()
+    eps = jnp.asarray(0.6)
+    moderate = np.asarray(lspc.rewarding_latents(encoder, observations, noise(), eps, config))
     assert np.abs(moderate).max() < 0.6
     assert len(np.unique(moderate)) == moderate.size
-    huge = lspc.rewarding_latents(encoder, 1e3 * observations, 1e6 * noise(), 0.6)
+    huge = lspc.rewarding_latents(encoder, 1e3 * observations, 1e6 * noise(), eps, config)
     assert np.abs(huge).max() <= np.float32(0.6)  # tanh rounds to 1 in float32: the open box closes
-    silent = lspc.rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), 0.6)
-    mean = forward(encoder, observations)[:, : tiny.LATENT]
+    silent = lspc.rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), eps, config)
+    mean = forward(encoder, observations, np.full((16, 1), 2 * 0.6 - 1))[:, : tiny.LATENT]
     np.testing.assert_allclose(silent, 0.6 * np.tanh(mean), rtol=1e-4)
 
 
@@ -321,7 +328,7 @@ def test_variants_decode_their_own_latents() -> None:
     assert policy.variants[0] == "LSPC-O"
     inputs = (np.asarray(observations) - tiny.SPEC.observation_mean) / np.asarray(tiny.SPEC.observation_std)
     z = np.asarray(noise())
-    mean, log_std = np.split(forward(trained.encoder.net, inputs), 2, axis=-1)
+    mean, log_std = np.split(forward(trained.encoder.net, inputs, np.full((16, 1), 2 * 0.6 - 1)), 2, axis=-1)
     latents = {
         "LSPC-O": 0.6 * np.tanh(mean + np.exp(log_std) * z),
         "LSPC-S": np.clip(z, -0.1, 0.1),
@@ -411,3 +418,39 @@ def test_the_user_has_the_last_word() -> None:
     assert resolved.config.restriction == 0.25
     assert resolved.provenance["restriction"] == "user"
     assert settings.resolve(algos.get("lspc"), "paper", None).config.restriction == 0.25
+
+
+# One run, every restriction.
+
+
+def test_restrictions_are_drawn_over_the_whole_range_or_are_all_the_same() -> None:
+    drawn = np.asarray(lspc.drawn_restrictions(jax.random.key(0), 4000, tiny.config(restriction_range=(0.2, 1.0))))
+    assert drawn.min() >= 0.2
+    assert drawn.max() <= 1.0
+    assert drawn.mean() == pytest.approx(0.6, abs=0.02)
+    fixed = lspc.drawn_restrictions(jax.random.key(0), 4, tiny.config(restriction_range=None, restriction=0.25))
+    np.testing.assert_array_equal(fixed, np.full(4, 0.25, np.float32))
+
+
+def test_a_policy_at_another_restriction_moves_lspc_o_alone() -> None:
+    policy, seen, draw = lspc.policy(state()), tiny.batch().observations, noise()
+    narrow = policy.at(0.1)
+    assert not np.allclose(policy(seen, draw, "LSPC-O"), narrow(seen, draw, "LSPC-O"))
+    for variant in ("LSPC-S", "CVAE"):
+        np.testing.assert_array_equal(policy(seen, draw, variant), narrow(seen, draw, variant))
+    both = policy.act(jnp.stack([seen, seen]), jnp.stack([draw, draw]), "LSPC-O", jnp.asarray([[1.0], [0.1]]))
+    np.testing.assert_allclose(both[0], policy(seen, draw, "LSPC-O"), rtol=1e-5)
+    np.testing.assert_allclose(both[1], narrow(seen, draw, "LSPC-O"), rtol=1e-5)
+
+
+def test_a_policy_refuses_a_restriction_it_was_not_trained_for() -> None:
+    with pytest.raises(UserError, match=r"every eps from 0\.02 to 1, not for 1\.5"):
+        lspc.policy(state()).at(1.5)
+    with pytest.raises(UserError, match=r"eps 0\.25 alone"):
+        lspc.policy(state(restriction_range=None, restriction=0.25)).at(0.1)
+
+
+@pytest.mark.parametrize("wrong", [{"restriction": 2.0}, {"restriction_range": (1.0, 0.5)}])
+def test_a_restriction_outside_its_range_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="restriction_range"):
+        state(**wrong)

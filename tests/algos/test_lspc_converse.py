@@ -26,10 +26,10 @@ def test_the_cvae_learns_by_reward_and_the_encoder_by_cost(monkeypatch: pytest.M
         return real_cvae(cvae, observations, actions, weights, noise, config)
 
     def watch_encoder(
-        encoder: Any, decoder: Any, observations: Any, actions: Any, weights: Any, noise: Any, config: Any
+        encoder: Any, decoder: Any, observations: Any, actions: Any, weights: Any, noise: Any, eps: Any, config: Any
     ) -> Any:
         seen["encoder"] = np.asarray(jax.lax.stop_gradient(weights))
-        return real_encoder(encoder, decoder, observations, actions, weights, noise, config)
+        return real_encoder(encoder, decoder, observations, actions, weights, noise, eps, config)
 
     monkeypatch.setattr(lspc, "cvae_loss", watch_cvae)
     monkeypatch.setattr(lspc, "encoder_loss", watch_encoder)
@@ -70,7 +70,9 @@ def test_its_policies_say_what_they_are() -> None:
         np.testing.assert_array_equal(
             policy(seen, noise, variant), ordinary(seen, noise, variant.removeprefix("converse "))
         )
-    latents = lspc.rewarding_latents(policy.encoder, policy.normaliser(seen), noise, 0.6)
+    latents = lspc.rewarding_latents(
+        policy.encoder, policy.normaliser(seen), noise, policy.restriction, policy.config
+    )
     decoded = cvae.decode(policy.decoder, policy.normaliser(seen), latents)
     np.testing.assert_allclose(policy(seen, noise, "converse LSPC-O"), decoded, rtol=1e-5)
 

@@ -3,6 +3,7 @@
 IQL critics judge the data's actions for reward and for cost. A CVAE is fitted to the data with weights that favour
 careful actions, so that latents near zero decode to safe ones: sampling there is LSPC-S. A second encoder, the
 latent safety encoder, searches the box (-restriction, restriction) for reward through the frozen decoder: LSPC-O.
+It is told the restriction and trained over a range of them, so that one run serves every restriction.
 The paper's converse swaps the roles: the CVAE is fitted to rewarding actions, the encoder searches for safe ones.
 """
 
@@ -21,6 +22,7 @@ from lspc.algos.cvae import init as init_cvae
 from lspc.algos.gaussian import moments
 from lspc.algos.weights import advantage_weight, affordable_weight, effective_share, sharpest_weight
 from lspc.data import Dataset
+from lspc.errors import UserError
 from lspc.nets import MLP, Learner
 from lspc.tasks import Task
 
@@ -67,7 +69,9 @@ class Config:
     kl_form: Literal["mean", "sum"] = "mean"
     """Divergence averaged or summed over the latent's dimensions."""
     restriction: float = 1.0
-    """eps of LSPC-O: its latents stay inside (-restriction, restriction)."""
+    """eps of LSPC-O unless asked for another: its latents stay inside (-restriction, restriction)."""
+    restriction_range: tuple[float, float] | None = (0.02, 1.0)
+    """The encoder learns every eps in this range, as an input; none: that one restriction only."""
     safe_restriction: float = 0.25
     """eps of LSPC-S."""
     latent_form: Literal["clamp", "tanh", "truncated"] = "truncated"
@@ -102,6 +106,7 @@ AS_PRINTED: dict[str, Any] = {
     "reference_share": None,
     "kl_weight": 0.5,
     "restriction": 0.25,
+    "restriction_range": None,
     "safe_restriction": 0.25,
     "latent_form": "clamp",
     "timeouts_end_episode": False,
@@ -137,7 +142,7 @@ class State(eqx.Module):
     cost: iql.Critic
     cvae: Learner[Cvae]
     encoder: Learner[MLP]
-    """delta, the latent safety encoder: state -> mean and log-spread of a rewarding latent."""
+    """delta, the latent safety encoder: state (and eps) -> mean and log-spread of a rewarding latent."""
     normaliser: Normaliser
     reward_scale: Float[Array, ""]
     largest_reward: Float[Array, ""]
@@ -157,13 +162,25 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
         reward=iql.init(keys[3], o, a, config.hidden),
         cost=iql.init(keys[4], o, a, config.hidden),
         cvae=Learner.of(init_cvae((keys[0], keys[1]), o, a, z, config.hidden)),
-        encoder=Learner.of(MLP(o, 2 * z, config.hidden, key=keys[2])),
+        encoder=Learner.of(MLP(o + _takes_restriction(config), 2 * z, config.hidden, key=keys[2])),
         normaliser=Normaliser.of(spec, active=config.normalise_observations),
         reward_scale=jnp.asarray(_reward_scale(spec, config)),
         largest_reward=jnp.asarray(_largest_values(spec, config)[0]),
         largest_cost=jnp.asarray(_largest_values(spec, config)[1]),
         config=config,
     )
+
+
+def _takes_restriction(config: Config) -> bool:
+    if config.restriction_range is None:
+        return False
+    low, high = config.restriction_range
+    if not 0 < low < high or not low <= config.restriction <= high:
+        raise UserError(
+            f"restriction_range {low:g} {high:g} must begin above 0, rise, and hold the restriction "
+            f"{config.restriction:g}"
+        )
+    return True
 
 
 def _reward_scale(spec: Spec, config: Config) -> float:
@@ -189,10 +206,20 @@ def safe_latents(noise: Array, restriction: float, form: str) -> Array:
     return jnp.clip(jnp.sqrt(2.0) * jax.scipy.special.erfinv(inside * uniform), -restriction, restriction)
 
 
-def rewarding_latents(encoder: MLP, observations: Array, noise: Array, restriction: float) -> Array:
+def rewarding_latents(
+    encoder: MLP, observations: Array, noise: Array, restriction: Float[Array, "*#batch"], config: Config
+) -> Array:
     """LSPC-O: the latent safety encoder's choice, squashed into (-restriction, restriction)."""
-    mean, log_std = moments(encoder(observations), -10.0, 2.0)
-    return restriction * jnp.tanh(mean + jnp.exp(log_std) * noise)
+    bound = jnp.broadcast_to(restriction, observations.shape[:-1])[..., None]
+    told = () if config.restriction_range is None else (2.0 * bound / config.restriction_range[1] - 1.0,)
+    mean, log_std = moments(encoder(observations, *told), -10.0, 2.0)
+    return bound * jnp.tanh(mean + jnp.exp(log_std) * noise)
+
+
+def drawn_restrictions(key: PRNGKeyArray, size: int, config: Config) -> Float[Array, " batch"]:
+    """An eps for each transition of a batch: spread evenly over the range, or all the same."""
+    low, high = config.restriction_range or (config.restriction, config.restriction)
+    return jax.random.uniform(key, (size,), minval=low, maxval=high)
 
 
 def cvae_loss(
@@ -209,13 +236,14 @@ def encoder_loss(
     actions: Array,
     weights: Array,
     noise: Array,
+    restrictions: Array,
     config: Config,
 ) -> tuple[Array, Metrics]:
     """Advantage-weighted regression in latent space (the paper's L_mu); only the encoder learns from it."""
-    latents = rewarding_latents(encoder, observations, noise, config.restriction)
+    latents = rewarding_latents(encoder, observations, noise, restrictions, config)
     error = jnp.sum((decode(decoder, observations, latents) - actions) ** 2, axis=-1)
     loss = jnp.mean(weights * error)
-    at_edge = jnp.mean(jnp.abs(latents) > 0.95 * config.restriction)
+    at_edge = jnp.mean(jnp.abs(latents) > 0.95 * restrictions[:, None])
     distance = jnp.mean(jnp.sqrt(error))
     return loss, {"loss": loss, "distance_to_data": distance, "latents_at_edge": at_edge}
 
@@ -283,7 +311,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     rewarding, rewarding_metrics = reward_weights(reward_report, cost_report, config)
     modelled, sought = (safe, rewarding) if config.roles == "safety-first" else (rewarding, safe)
 
-    cvae_key, encoder_key = jax.random.split(key)
+    cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
     shape = (observations.shape[0], config.latent_dim)
     slope, cvae_metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
         state.cvae.net, observations, batch.actions, modelled, jax.random.normal(cvae_key, shape), config
@@ -298,6 +326,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         batch.actions,
         sought,
         jax.random.normal(encoder_key, shape),
+        drawn_restrictions(restriction_key, shape[0], config),
         config,
     )
     encoder = state.encoder.step(slope, config.learning_rate)
@@ -327,9 +356,8 @@ def predicted_costs(state: State, observations: Array) -> Metrics:
     decoder, config = state.cvae.net.decoder, state.config
     silence = jnp.zeros((observations.shape[0], config.latent_dim))
     safe = decode(decoder, observations, silence)
-    rewarding = decode(
-        decoder, observations, rewarding_latents(state.encoder.net, observations, silence, config.restriction)
-    )
+    latents = rewarding_latents(state.encoder.net, observations, silence, jnp.asarray(config.restriction), config)
+    rewarding = decode(decoder, observations, latents)
     return {
         "predicted_of_lspc_s": jnp.mean(iql.twin(state.cost.q.net, observations, safe, is_cost=True)),
         "predicted_of_lspc_o": jnp.mean(iql.twin(state.cost.q.net, observations, rewarding, is_cost=True)),
@@ -344,16 +372,32 @@ class LspcPolicy(Policy):
     decoder: MLP
     encoder: MLP
     normaliser: Normaliser
+    reward_q: iql.Twins
+    cost_q: iql.Twins
+    restriction: Float[Array, ""]
+    """eps of LSPC-O; `at` gives the same policy with another one."""
     config: Config = eqx.field(static=True)
 
     @property
     def noise_dim(self) -> int:
         return self.config.latent_dim
 
+    def at(self, restriction: float) -> "LspcPolicy":
+        """The policy with this eps, if it was trained for it."""
+        low, high = self.config.restriction_range or (self.config.restriction,) * 2
+        if not low <= restriction <= high:
+            trained = f"every eps from {low:g} to {high:g}" if low < high else f"eps {low:g} alone"
+            raise UserError(f"the policy was trained for {trained}, not for {restriction:g}")
+        return eqx.tree_at(lambda policy: policy.restriction, self, jnp.asarray(restriction, jnp.float32))
+
     def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
+        return self.act(observations, noise, variant, self.restriction)
+
+    def act(self, observations: Array, noise: Array, variant: str, restriction: Float[Array, "*#batch"]) -> Array:
+        """Actions of one of the policies, with an eps for all or one for each observation."""
         observations, config = self.normaliser(observations), self.config
         if variant.endswith("LSPC-O"):
-            latents = rewarding_latents(self.encoder, observations, noise, config.restriction)
+            latents = rewarding_latents(self.encoder, observations, noise, restriction, config)
         elif variant == "LSPC-S":
             latents = safe_latents(noise, config.safe_restriction, config.latent_form)
         else:
@@ -369,7 +413,15 @@ class ConversePolicy(LspcPolicy):
 
 def policy(state: State) -> LspcPolicy:
     kind = LspcPolicy if state.config.roles == "safety-first" else ConversePolicy
-    return kind(state.cvae.net.decoder, state.encoder.net, state.normaliser, state.config)
+    return kind(
+        state.cvae.net.decoder,
+        state.encoder.net,
+        state.normaliser,
+        state.reward.q.net,
+        state.cost.q.net,
+        jnp.asarray(state.config.restriction),
+        state.config,
+    )
 
 
 def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:

@@ -67,9 +67,9 @@ def usable_cores() -> int:
 class Pool:
     """Simulators of one task, ready to run episodes of any policy: `with Pool(task) as pool: pool.run(act, seeds)`.
 
-    `workers` is the number of processes (one for each usable core unless given; 0 runs all in this one), each
-    with `worlds` simulators (where the simulator allows more than one). A worker that gives no answer for
-    `timeout` seconds is replaced, and `on_trouble` hears of it.
+    `workers` is the number of processes; 0 runs all in this one. Unless given it is one for each usable core, and
+    one more for a simulator that allows a single world in a process. Each holds `worlds` simulators where it may. A
+    worker that gives no answer for `timeout` seconds is replaced, and `on_trouble` hears of it.
     """
 
     def __init__(
@@ -81,7 +81,9 @@ class Pool:
         timeout: float = 120.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
-        workers = usable_cores() if workers is None else workers
+        if workers is None:
+            # A process with one world waits while the policy thinks about it: one more keeps the cores busy.
+            workers = usable_cores() + (task.suite in ONE_WORLD_PER_PROCESS)
         if workers < 0 or worlds < 1:
             raise UserError(f"workers must be 0 or more and worlds 1 or more, not {workers}, {worlds}")
         self.task, self.timeout, self.on_trouble = task, timeout, on_trouble
