@@ -35,6 +35,8 @@ def evaluate(
     variants: Sequence[str] | None = None,
     modes: Sequence[str] = MODES,
     restrictions: Sequence[float] = (),
+    seeds: Sequence[int] | None = None,
+    records_file: str = RECORDS,
     workers: int | None = None,
     first_seed: int = FIRST_EPISODE_SEED,
     on_start: Callable[[str, int], None] | None = None,
@@ -43,7 +45,7 @@ def evaluate(
 ) -> list[Record]:
     """Roll out every policy of a finished run; the records replace those of the same policies in the run's folder.
 
-    `restrictions` are the eps to measure LSPC-O with, in place of the run's own.
+    `restrictions` are the eps to measure LSPC-O with, in place of the run's own; `seeds` are all unless given.
     """
     run = Path(run)
     if episodes < 1 or not modes or set(modes) - set(MODES):
@@ -51,7 +53,9 @@ def evaluate(
     description = check_fits(run, task)
     records: list[Record] = []
     with Pool(task, workers=workers, on_trouble=on_trouble) as pool:
-        for seed, variant, mode, restriction in _cells(run, description["seeds"], variants, modes, restrictions):
+        for seed, variant, mode, restriction in _cells(
+            run, seeds or description["seeds"], variants, modes, restrictions
+        ):
             if on_start:
                 on_start(f"{_row_name(variant, restriction)} {mode}, seed {seed}", episodes)
             policy = load_policy(run, seed=seed, variant=variant, restriction=restriction)
@@ -75,7 +79,7 @@ def evaluate(
                 "lspc_version": __version__,
             }
             records += [{**identity, **episode._asdict()} for episode in rolled]
-    _store(run / RECORDS, records)
+    _store(run / records_file, records)
     return records
 
 

@@ -73,7 +73,7 @@ class Learner(eqx.Module, Generic[Net]):
     def of(net: Net) -> "Learner[Net]":
         return Learner(net, optax.scale_by_adam().init(net))  # pyright: ignore[reportArgumentType]
 
-    def step(self, gradient: Net, learning_rate: float) -> "Learner[Net]":
+    def step(self, gradient: Net, learning_rate: float | Array) -> "Learner[Net]":
         direction, adam = optax.scale_by_adam().update(gradient, self.adam)  # pyright: ignore[reportArgumentType]
         net = jax.tree.map(lambda weight, slope: weight - learning_rate * slope, self.net, direction)
         return Learner(net, adam)

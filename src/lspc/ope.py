@@ -24,6 +24,8 @@ from lspc.nets import MLP, Learner
 
 CHUNK = 250
 """Updates per compiled call."""
+BUMPS = 11
+"""Inputs that tell a network its knob."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,17 @@ class Config:
     """Widths of the hidden layers."""
     learning_rate: float = 1e-3
     """Adam's step size at the start; it falls to a tenth."""
-    target_rate: float = 0.02
-    """Share of the fast network mixed into its slow copy at every update."""
+    target_rate: float = 0.2
+    """Share of the fast network mixed into its slow copy at every update; it falls likewise."""
 
 
 class Family(eqx.Module):
     """Policies told apart by one number."""
 
-    low: eqx.AbstractVar[float]
-    high: eqx.AbstractVar[float]
+    @property
+    @abstractmethod
+    def range(self) -> tuple[float, float]:
+        """The least and the largest knob."""
 
     @abstractmethod
     def __call__(self, observations: Float[Array, "*batch observation"], knobs: Float[Array, "*#batch"]) -> Array: ...
@@ -56,13 +60,11 @@ class Restricted(Family):
     """LSPC-O at every eps it was trained for."""
 
     policy: LspcPolicy
-    low: float = eqx.field(static=True)
-    high: float = eqx.field(static=True)
 
-    @staticmethod
-    def of(policy: LspcPolicy) -> "Restricted":
-        low, high = policy.config.restriction_range or (policy.config.restriction,) * 2
-        return Restricted(policy, low, high)
+    @property
+    def range(self) -> tuple[float, float]:
+        config = self.policy.config
+        return config.restriction_range or (config.restriction, config.restriction)
 
     def __call__(self, observations: Array, knobs: Array) -> Array:
         silence = jnp.zeros((*observations.shape[:-1], self.policy.noise_dim))
@@ -83,6 +85,12 @@ class Rows(NamedTuple):
     episode: Array
 
 
+def bumps(share: Float[Array, " *batch"]) -> Float[Array, "*batch bumps"]:
+    """A number from 0 to 1 as overlapping bumps: a network told this way can turn sharply from knob to knob."""
+    centres = jnp.linspace(0.0, 1.0, BUMPS)
+    return jnp.exp(-(((share[..., None] - centres) * (BUMPS - 1)) ** 2))
+
+
 class Judge(eqx.Module):
     """Reward and cost to come for (observation, action, steps left, knob): a rate per step times the steps left."""
 
@@ -99,9 +107,9 @@ class Judge(eqx.Module):
 
     def rates(self, net: MLP, observations: Array, actions: Array, left: Array, knobs: Array) -> Array:
         knobs = jnp.broadcast_to(knobs, observations.shape[:-1])
-        told = 2.0 * (knobs - self.low) / max(self.high - self.low, 1e-6) - 1.0
+        share = (knobs - self.low) / max(self.high - self.low, 1e-6)
         clock = 2.0 * jnp.broadcast_to(left, observations.shape[:-1]) / self.horizon - 1.0
-        return net(self.normaliser(observations), actions, told[..., None], clock[..., None])
+        return net(self.normaliser(observations), actions, bumps(share), clock[..., None])
 
     def __call__(self, observations: Array, actions: Array, left: Array, knobs: Array) -> Float[Array, "*batch 2"]:
         """Reward and cost to come, within what the data allow."""
@@ -128,8 +136,15 @@ def rows(dataset: Dataset, horizon: int) -> Rows:
     )
 
 
+def blank(spec: Spec, config: Config, low: float, high: float, horizon: int) -> Judge:
+    """A judge of the right shape that knows nothing."""
+    net = MLP(spec.observation_dim + spec.action_dim + BUMPS + 1, 2, config.hidden, key=jax.random.key(0))
+    nothing = jnp.zeros(2)
+    return Judge(net, Normaliser.of(spec, active=True), nothing, nothing, nothing, low, high, horizon)
+
+
 def init(key: PRNGKeyArray, dataset: Dataset, horizon: int, family: Family, config: Config) -> State:
-    net = MLP(dataset.observation_dim + dataset.action_dim + 2, 2, config.hidden, key=key, last_scale=0.1)
+    net = MLP(dataset.observation_dim + dataset.action_dim + BUMPS + 1, 2, config.hidden, key=key, last_scale=0.1)
     rewards, costs = dataset.rewards, dataset.costs
     largest = [max(float(np.abs(signal).max()), 1e-6) for signal in (rewards, costs)]
     judge = Judge(
@@ -138,8 +153,7 @@ def init(key: PRNGKeyArray, dataset: Dataset, horizon: int, family: Family, conf
         jnp.asarray(largest),
         jnp.asarray([float(rewards.min()), 0.0]),
         jnp.asarray([float(rewards.max()), float(costs.max())]),
-        family.low,
-        family.high,
+        *family.range,
         horizon,
     )
     return State(Learner.of(net), judge)
@@ -158,20 +172,22 @@ def loss(net: MLP, judge: Judge, batch: Rows, targets: Array, knobs: Array, weig
     return jnp.mean(weights[:, None] * errors**2)
 
 
-def update(state: State, table: Rows, family: Family, key: PRNGKeyArray, member: PRNGKeyArray, rate: Array,
+def update(state: State, table: Rows, family: Family, key: PRNGKeyArray, member: PRNGKeyArray, pace: Array,
            config: Config) -> tuple[State, Array]:  # fmt: skip
     """One step towards what the family's own action in the next state promises."""
     choice_key, knob_key = jax.random.split(key)
     chosen = jax.random.randint(choice_key, (config.batch_size,), 0, table.left.shape[0])
     batch = Rows(*(column[chosen] for column in table))
-    knobs = jax.random.uniform(knob_key, (config.batch_size,), minval=family.low, maxval=family.high)
+    low, high = family.range
+    knobs = jax.random.uniform(knob_key, (config.batch_size,), minval=low, maxval=high)
     judge = state.judge
     following = judge(batch.next_observations, family(batch.next_observations, knobs), batch.left - 1.0, knobs)
     targets = batch.signals + (1.0 - batch.ends[:, None]) * following
     weights = bootstrap_weights(member, batch.episode)
     error, slope = eqx.filter_value_and_grad(loss)(state.learner.net, judge, batch, targets, knobs, weights)
-    learner = state.learner.step(slope, rate)
-    slow = jax.tree.map(lambda old, new: old + config.target_rate * (new - old), judge.net, learner.net)
+    learner = state.learner.step(slope, pace * config.learning_rate)
+    rate = pace * config.target_rate
+    slow = jax.tree.map(lambda old, new: old + rate * (new - old), judge.net, learner.net)
     return State(learner, eqx.tree_at(lambda j: j.net, judge, slow)), error
 
 
@@ -183,9 +199,10 @@ def _advance(states: State, table: Rows, family: Family, seed: Array, start: Arr
         member = jax.random.fold_in(jax.random.key(seed), number)
 
         def step(state: State, count: Array) -> tuple[State, Array]:
-            rate = config.learning_rate * (1.0 - 0.9 * count / config.updates)
+            # News travel one step back in time per renewal of the slow copy: quick at first, steady at the end.
+            pace = (1.0 - count / config.updates) ** 2 + 0.05
             key = jax.random.fold_in(jax.random.fold_in(member, 1), count)
-            return update(state, table, family, key, jax.random.fold_in(member, 2), rate, config)
+            return update(state, table, family, key, jax.random.fold_in(member, 2), pace, config)
 
         return jax.lax.scan(step, state, start + jnp.arange(length))
 
@@ -218,7 +235,9 @@ def fit(
 
 
 @eqx.filter_jit
-def judged(judges: Judge, family: Family, observations: Array, knobs: Array) -> Float[Array, "members knobs states 2"]:
+def judged(
+    judges: Judge, family: Family, observations: Array, knobs: Array
+) -> Float[Array, "members knobs states 2"]:
     """Reward and cost of whole episodes that begin in these observations, for each member and each knob."""
 
     def one(judge: Judge, knob: Array) -> Array:
@@ -226,3 +245,47 @@ def judged(judges: Judge, family: Family, observations: Array, knobs: Array) -> 
         return judge(observations, family(observations, knob), left, knob)
 
     return jax.vmap(lambda judge: jax.lax.map(lambda knob: one(judge, knob), knobs))(judges)
+
+
+class CostRanked(Family):
+    """Imitators of the data that are told how costly to be: the share of episodes that cost less."""
+
+    clone: MLP
+    normaliser: Normaliser
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def __call__(self, observations: Array, knobs: Array) -> Array:
+        knobs = jnp.broadcast_to(knobs, observations.shape[:-1])
+        return jnp.tanh(self.clone(self.normaliser(observations), 2.0 * knobs[..., None] - 1.0))
+
+
+def cost_ranks(costs: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """The share of `among` that costs less, equals counted half."""
+    ordered = np.sort(among)
+    return 0.5 * (np.searchsorted(ordered, costs, "left") + np.searchsorted(ordered, costs, "right")) / len(ordered)
+
+
+def imitate(dataset: Dataset, config: Config, *, seed: int = 0) -> CostRanked:
+    """Imitators of every cost rank, fitted to this dataset."""
+    ranks = jnp.asarray(
+        np.repeat(cost_ranks(dataset.cost_returns, dataset.cost_returns), dataset.lengths), jnp.float32
+    )
+    key = jax.random.fold_in(jax.random.key(seed), 3)
+    normaliser = Normaliser.of(Spec.of(dataset), active=True)
+    clone = MLP(dataset.observation_dim + 1, dataset.action_dim, config.hidden, key=key)
+    observations, actions = jnp.asarray(dataset.observations), jnp.asarray(dataset.actions)
+
+    def error(clone: MLP, chosen: Array) -> Array:
+        wanted = CostRanked(clone, normaliser)(observations[chosen], ranks[chosen])
+        return jnp.mean(jnp.sum((wanted - actions[chosen]) ** 2, axis=-1))
+
+    def step(learner: Learner[MLP], count: Array) -> tuple[Learner[MLP], None]:
+        chosen = jax.random.randint(jax.random.fold_in(key, count), (config.batch_size,), 0, len(observations))
+        pace = 1.0 - 0.95 * count / config.updates
+        return learner.step(eqx.filter_grad(error)(learner.net, chosen), pace * config.learning_rate), None
+
+    learner, _ = jax.jit(lambda start: jax.lax.scan(step, start, jnp.arange(config.updates)))(Learner.of(clone))
+    return CostRanked(learner.net, normaliser)

@@ -4,20 +4,24 @@ The folder holds weights.safetensors and card.json (method, settings, data stati
 rebuilds the network's shape from the card and fills in the weights; nothing in the folder can run code.
 """
 
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lspc import algos, checkpoints, files
+from lspc import algos, calibration, checkpoints, files
 from lspc.algos.base import Policy, SequencePolicy, Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.errors import UserError
 from lspc.sims.pool import Act, Seen
+
+if TYPE_CHECKING:
+    from lspc.calibration import Calibration
+    from lspc.deploy.guard import Guard
 
 WEIGHTS, CARD = "weights.safetensors", "card.json"
 
@@ -51,11 +55,8 @@ def load_policy(
     variant = variant or net.variants[0]
     if variant not in net.variants:
         raise UserError(f"{folder} has no policy {variant!r}: choose one of {', '.join(net.variants)}")
-    if restriction is not None:
-        if not isinstance(net, LspcPolicy):
-            raise UserError(f"{folder}: a policy of {card['method']} has no restriction")
-        net = net.at(restriction)
-    return TrainedPolicy(net, variant, card)
+    trained = TrainedPolicy(net, variant, card, folder)
+    return trained if restriction is None else trained.at(restriction)
 
 
 def policy_folder(path: Path, seed: int | None = None) -> Path:
@@ -79,21 +80,80 @@ def _tuples(values: dict[str, Any]) -> dict[str, Any]:
 class TrainedPolicy:
     """Gives actions for one observation or a batch; deterministic unless given a random generator."""
 
-    def __init__(self, net: Policy, variant: str, card: dict[str, Any]):
-        self.net, self.variant, self.card = net, variant, card
+    def __init__(self, net: Policy, variant: str, card: dict[str, Any], folder: Path | None = None):
+        self.net, self.variant, self.card, self.folder = net, variant, card, folder
         self._compiled = eqx.filter_jit(type(net).__call__)
+        self._for_budget: dict[float, TrainedPolicy] = {}
 
-    def act(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The action for `observation` (one or a batch of them); sampled with `rng`, else the deterministic one."""
+    def act(
+        self,
+        observation: np.ndarray,
+        rng: np.random.Generator | None = None,
+        *,
+        budget: float | None = None,
+        budget_left: float | None = None,
+        steps_left: int | None = None,
+    ) -> np.ndarray:
+        """The action for `observation` (one or a batch of them); sampled with `rng`, else the deterministic one.
+
+        After `lspc calibrate`, `budget` asks for LSPC-O at the eps chosen for that cost of an episode; `budget_left`
+        and `steps_left` put the guard in charge, which falls back to LSPC-S when they do not suffice.
+        """
+        observation = self._checked(observation)
+        if budget is not None:
+            return self.for_budget(budget).act(observation, rng, budget_left=budget_left, steps_left=steps_left)
+        if budget_left is not None or steps_left is not None:
+            if budget_left is None or steps_left is None or rng is not None:
+                raise UserError("the guard needs both budget_left and steps_left, and draws nothing at random")
+            return self.guard.act(observation, budget_left=budget_left, steps_left=steps_left)
+        shape = (*observation.shape[:-1], self.net.noise_dim)
+        noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
+        return np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
+
+    def _checked(self, observation: np.ndarray) -> np.ndarray:
         observation = np.asarray(observation, np.float32)
         expected = self.card["spec"]["observation_dim"]
         if observation.shape[-1:] != (expected,):
             raise UserError(f"the policy takes observations of size {expected}, not of shape {observation.shape}")
         if not np.isfinite(observation).all():
             raise UserError("the observation holds NaN or infinity: refusing to act on it")
-        shape = (*observation.shape[:-1], self.net.noise_dim)
-        noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
-        return np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
+        return observation
+
+    def at(self, restriction: float) -> "TrainedPolicy":
+        """LSPC-O with another eps."""
+        return TrainedPolicy(self._lspc().at(restriction), self.variant, self.card, self.folder)
+
+    def for_budget(self, budget: float) -> "TrainedPolicy":
+        """LSPC-O with the eps that the calibration chooses for this cost of an episode."""
+        if budget not in self._for_budget:
+            choice = self.calibration.choose(budget)
+            if choice.restriction is None:
+                raise UserError(f"budget {budget:g}: {choice.why}")
+            self._for_budget[budget] = self.at(choice.restriction)
+        return self._for_budget[budget]
+
+    @cached_property
+    def calibration(self) -> "Calibration":
+        """What `lspc calibrate` found."""
+        self._lspc()
+        if self.folder is None:
+            raise UserError("a policy that was not loaded from a folder has no calibration")
+        return calibration.load(self.folder)
+
+    @cached_property
+    def guard(self) -> "Guard":
+        """LSPC-O watched over by what `lspc calibrate` found; `guard.interventions` counts."""
+        from lspc.deploy.guard import Guard
+
+        found, net = self.calibration, self._lspc()
+        assert self.folder is not None
+        evidence = calibration.load_evidence(self.folder, found, Spec(**_tuples(self.card["spec"])))
+        return Guard(net, evidence, found)
+
+    def _lspc(self) -> LspcPolicy:
+        if not isinstance(self.net, LspcPolicy):
+            raise UserError(f"a policy of {self.card['method']} has no restriction: only LSPC-O serves every budget")
+        return self.net
 
     def for_episodes(self, *, sampled: bool) -> Act:
         """A function for the evaluation pool, whose noise depends on (episode seed, step) alone."""

@@ -70,8 +70,8 @@ class Config:
     """Divergence averaged or summed over the latent's dimensions."""
     restriction: float = 1.0
     """eps of LSPC-O unless asked for another: its latents stay inside (-restriction, restriction)."""
-    restriction_range: tuple[float, float] | None = (0.02, 1.0)
-    """The encoder learns every eps in this range, as an input; none: that one restriction only."""
+    restriction_range: tuple[float, float] | None = (0.02, 2.0)
+    """The encoder learns every eps in this range, beyond 1 with ever less care; none: that one restriction only."""
     safe_restriction: float = 0.25
     """eps of LSPC-S."""
     latent_form: Literal["clamp", "tanh", "truncated"] = "truncated"
@@ -255,14 +255,20 @@ def cost_weights(report: iql.CriticReport, config: Config) -> tuple[Array, Metri
     return weights, {**metrics, "effective_share": effective_share(weights)}
 
 
-def reward_weights(reward: iql.CriticReport, cost: iql.CriticReport, config: Config) -> tuple[Array, Metrics]:
-    """exp(zeta A_r), times a cost weight when LSPC-O looks for reward among safe actions only."""
+def reward_weights(
+    reward: iql.CriticReport, cost: iql.CriticReport, restrictions: Float[Array, " batch"], config: Config
+) -> tuple[Array, Metrics]:
+    """exp(zeta A_r), times a cost weight when LSPC-O looks for reward among safe actions only.
+
+    For eps from 1 to 2 the second gives way to the first: who allows more cost shall get more reward.
+    """
     weights, metrics = _sharpened(reward.advantage, config.reward_temperature, config.reward_share, config)
     if config.reference_share is not None and config.roles == "safety-first":
         safe = _masked(sharpest_weight(-cost.advantage, config.reference_share)[0], cost, config)
-        weights, metrics["temperature"] = affordable_weight(
+        careful, metrics["temperature"] = affordable_weight(
             safe, cost.advantage, reward.advantage, metrics["temperature"], config.safety_spend
         )
+        weights = careful + jnp.clip(restrictions - 1.0, 0.0, 1.0) * (weights - careful)
     return weights, {**metrics, "effective_share": effective_share(weights)}
 
 
@@ -307,11 +313,12 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         state.reward, batch.rewards * state.reward_scale, state.largest_reward, is_cost=False
     )
     cost, cost_report = learn(state.cost, batch.costs, state.largest_cost, is_cost=True)
+    cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
     safe, safe_metrics = cost_weights(cost_report, config)
-    rewarding, rewarding_metrics = reward_weights(reward_report, cost_report, config)
+    restrictions = drawn_restrictions(restriction_key, observations.shape[0], config)
+    rewarding, rewarding_metrics = reward_weights(reward_report, cost_report, restrictions, config)
     modelled, sought = (safe, rewarding) if config.roles == "safety-first" else (rewarding, safe)
 
-    cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
     shape = (observations.shape[0], config.latent_dim)
     slope, cvae_metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
         state.cvae.net, observations, batch.actions, modelled, jax.random.normal(cvae_key, shape), config
@@ -326,7 +333,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         batch.actions,
         sought,
         jax.random.normal(encoder_key, shape),
-        drawn_restrictions(restriction_key, shape[0], config),
+        restrictions,
         config,
     )
     encoder = state.encoder.step(slope, config.learning_rate)

@@ -10,9 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rich.table import Column, Table
 
 if TYPE_CHECKING:  # a table of tasks should not wait for JAX
+    from lspc.calibration import Calibration, Choice, Estimate
     from lspc.doctor import Check
     from lspc.evaluation import Interval, Summary
     from lspc.tasks import Task
+    from lspc.verification import Verification
 
 console = Console()
 errors = Console(stderr=True)
@@ -62,6 +64,51 @@ def evaluation_table(rows: "Sequence[Summary]", task: "Task") -> Table:
 
 def _interval(interval: "Interval") -> str:
     return f"{interval.mean:.2f}\n[dim]\\[{interval.low:.2f},{interval.high:.2f}]"
+
+
+def calibration_table(
+    found: "Calibration", choices: "Sequence[Choice]", verified: "Verification | None" = None
+) -> Table:
+    """One row for each budget; what could not be chosen says why."""
+    table = Table(title="eps for a cost budget, from data alone", box=box.SIMPLE_HEAD, padding=(0, 1))
+    names = ["budget", "eps", "predicted cost", "predicted reward"]
+    for name in [*names, "true cost", "best eps", "reward lost"] if verified else names:
+        table.add_column(name, justify="right")
+    for number, choice in enumerate(choices):
+        if choice.cost is None or choice.reward is None:
+            row = [f"{choice.budget:g}", "none", f"[yellow]{choice.why}", ""]
+        else:
+            row = [
+                f"{choice.budget:g}",
+                f"{choice.restriction:.2f}",
+                _estimate(choice.cost),
+                _estimate(choice.reward),
+            ]
+        if verified:
+            verdict = verified.verdicts[number]
+            row += [
+                "-" if verdict.cost is None else f"{'' if verdict.kept else '[red]'}{verdict.cost:.1f}",
+                "-" if verdict.best_restriction is None else f"{verdict.best_restriction:.2f}",
+                "-" if verdict.reward_lost is None else f"{verdict.reward_lost:.0%}",
+            ]
+        table.add_row(*row)
+    off = max((abs(known.cost - known.predicted_cost) for known in found.known), default=0.0)
+    caption = (
+        f"In brackets: {found.confidence:.0%} intervals. On {len(found.known)} policies of known cost "
+        f"({found.known[0].cost:.0f} to {found.known[-1].cost:.0f}) the predictions were off by at most {off:.1f}."
+    )
+    if verified:
+        caption += (
+            f" In the simulator ({verified.episodes} episodes each) {verified.cost_coverage:.0%} of the "
+            f"{len(verified.truths)} costs and {verified.reward_coverage:.0%} of the rewards lie in their interval. "
+            "Best eps, reward lost: against choosing with the simulator."
+        )
+    table.caption = caption
+    return table
+
+
+def _estimate(estimate: "Estimate") -> str:
+    return f"{estimate.mean:.4g}\n[dim]\\[{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
 def profile_table(profile: dict[str, Any], name: str) -> Table:

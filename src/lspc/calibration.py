@@ -1,0 +1,339 @@
+"""Which eps for which cost budget, from logged data alone, and how sure that is.
+
+Off-policy evaluation predicts what LSPC-O costs and earns at every eps. How far to trust it is measured on policies
+whose cost is known: imitators of the data's cheap, middling and costly episodes go through the same evaluation, and
+what it says of them is compared with what held-out episodes of that kind really cost. The largest error, relative to
+the size of the estimate, becomes the margin; the largest eps whose upper bound fits a budget is chosen.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lspc import checkpoints, files, ope
+from lspc.algos.base import Spec
+from lspc.algos.lspc import LspcPolicy
+from lspc.data import Dataset
+from lspc.errors import UserError
+
+if TYPE_CHECKING:
+    from lspc.policy import TrainedPolicy
+
+FILE, JUDGES = "calibration.json", "judges.safetensors"
+HELD_OUT = 0.2
+"""Share of the episodes that only serve to check the predictions."""
+GROUPS, SMALLEST_GROUP = 20, 4
+"""Kinds of known policies (the largest error of 20 is a 95 % bound), and the held-out episodes each needs."""
+FEWEST_NEAR = 10
+"""Episodes near a budget below which the data cannot say what it takes to keep it."""
+POINTS = 21
+"""Values of eps on the curve."""
+LANDMARKS = 2_000
+"""States of the data that stand for all of them when a state is judged familiar or not."""
+
+
+class Evidence(eqx.Module):
+    """What predictions are made with; it travels with the policy, for the guard."""
+
+    judges: ope.Judge
+    landmarks: Float[Array, "landmarks observation"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is predicted of LSPC-O at one eps, for whole episodes and undiscounted."""
+
+    restriction: float
+    cost: Estimate
+    reward: Estimate
+    similar_cost: float
+    """What the data's episodes with the most similar actions cost: no prediction, a second opinion."""
+    similar_reward: float
+
+
+@dataclass(frozen=True)
+class Known:
+    """An imitator of one kind of episode: what it was predicted to cost and earn, and what its kind did."""
+
+    rank: float
+    episodes: int
+    cost: float
+    predicted_cost: float
+    reward: float
+    predicted_reward: float
+
+
+@dataclass(frozen=True)
+class Margin:
+    """An estimate m with spread s may be off by `below` or `above` times (m's size + s + unit)."""
+
+    below: float
+    above: float
+    unit: float
+
+    def around(self, mean: float, spread: float) -> Estimate:
+        size = abs(mean) + spread + self.unit
+        return Estimate(mean, mean - self.below * size, mean + self.above * size)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The answer for one budget; `restriction` is none when there is none, and `why` says so in words."""
+
+    budget: float
+    restriction: float | None
+    cost: Estimate | None
+    reward: Estimate | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Calibration:
+    training_seed: int
+    dataset: str
+    """Fingerprint of the data it was made from."""
+    confidence: float
+    horizon: int
+    seed: int
+    settings: dict[str, Any]
+    curve: tuple[Point, ...]
+    known: tuple[Known, ...]
+    cost_margin: Margin
+    reward_margin: Margin
+    episode_costs: tuple[float, ...]
+    """Of the data, in order: they tell which budgets can be spoken of."""
+    familiar_within: float
+    """Distance to the nearest landmark beyond which a state is not like the data's."""
+
+    def choose(self, budget: float) -> Choice:
+        """The largest eps whose upper bound fits the budget."""
+        if not math.isfinite(budget) or budget < 0:
+            raise UserError(f"a budget must be a number of 0 or more, not {budget}")
+        near = int(np.sum(np.asarray(self.episode_costs) <= max(2.0 * budget, budget + self.cost_margin.unit)))
+        if near < FEWEST_NEAR:
+            return Choice(
+                budget, None, None, None,
+                f"the data cannot tell: only {near} of {len(self.episode_costs)} episodes cost about {budget:g} or "
+                f"less ({FEWEST_NEAR} are needed); add safer episodes or raise the budget",
+            )  # fmt: skip
+        fitting = [point for point in self.curve if point.cost.high <= budget]
+        if not fitting:
+            safest = min(self.curve, key=lambda point: point.cost.high)
+            return Choice(
+                budget, None, None, None,
+                f"no eps fits: even eps {safest.restriction:g} may cost {safest.cost.high:.3g} "
+                f"(predicted {safest.cost.mean:.3g}); LSPC-S, the guard or a larger budget are what is left",
+            )  # fmt: skip
+        best = max(fitting, key=lambda point: point.restriction)
+        why = (
+            f"eps {best.restriction:.3g}: predicted cost {best.cost.mean:.3g} "
+            f"({self.confidence:.0%}: {max(best.cost.low, 0.0):.3g} to {best.cost.high:.3g}), "
+            f"reward {best.reward.mean:.4g} ({best.reward.low:.4g} to {best.reward.high:.4g})"
+        )
+        if best.restriction == self.curve[-1].restriction:
+            why += "; the largest eps there is"
+        return Choice(budget, best.restriction, best.cost, best.reward, why)
+
+
+def calibrate(
+    policy: LspcPolicy,
+    dataset: Dataset,
+    *,
+    training_seed: int = 0,
+    horizon: int | None = None,
+    config: ope.Config | None = None,
+    seed: int = 0,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[Calibration, "Evidence"]:
+    """Predict cost and reward over the range of eps, with margins from held-out episodes."""
+    config = config or ope.Config()
+    horizon = horizon or int(dataset.lengths.max())
+    learned, held_out = split(dataset, seed)
+    report = on_progress or (lambda *_: None)
+
+    def fit(family: ope.Family, told: str) -> ope.Judge:
+        return ope.fit(learned, family, config, seed=seed, horizon=horizon,
+                       on_progress=lambda done: report(told, done, config.updates))  # fmt: skip
+
+    family = ope.Restricted(policy)
+    judges = fit(family, "LSPC-O at every eps")
+    imitators = ope.imitate(learned, config, seed=seed)
+    known = known_policies(fit(imitators, "policies of known cost"), imitators, learned, held_out)
+
+    units = float(dataset.costs.max()), float(np.abs(dataset.rewards).max())
+    cost_margin = margin([(k.cost, k.predicted_cost) for k, _, _ in known], [s for _, s, _ in known], units[0])
+    reward_margin = margin([(k.reward, k.predicted_reward) for k, _, _ in known], [s for _, _, s in known], units[1])
+    low, high = family.range
+    grid = np.linspace(low, high, POINTS if low < high else 1)
+    values = _means(judges, family, dataset.initial_observations, grid)
+    similar = similar_episodes(family, dataset, grid)
+    curve = []
+    for i, eps in enumerate(grid):
+        (reward, cost), (reward_spread, cost_spread) = values[:, i].mean(0).tolist(), values[:, i].std(0).tolist()
+        curve.append(
+            Point(round(float(eps), 6), _not_negative(cost_margin.around(cost, cost_spread)),
+                  reward_margin.around(reward, reward_spread), similar[i][1], similar[i][0])
+        )  # fmt: skip
+    landmarks, limit = familiar_states(learned, held_out, seed)
+    calibration = Calibration(
+        training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(config), tuple(curve),
+        tuple(k for k, _, _ in known), cost_margin, reward_margin,
+        tuple(np.sort(dataset.cost_returns).tolist()), limit,
+    )  # fmt: skip
+    return calibration, Evidence(judges, jnp.asarray(landmarks))
+
+
+def save(folder: str | Path, calibration: Calibration, evidence: Evidence) -> None:
+    """Put both beside the policy they speak of."""
+    checkpoints.write(Path(folder) / JUDGES, evidence, {"dataset": calibration.dataset})
+    files.write_json(Path(folder) / FILE, asdict(calibration))
+
+
+def load(folder: str | Path) -> Calibration:
+    path = Path(folder) / FILE
+    if not path.exists():
+        raise UserError(f"{folder} has no calibration: run `lspc calibrate` on its run first")
+    values = files.read_json(path)
+    try:
+        points = [
+            Point(**{**p, "cost": Estimate(**p["cost"]), "reward": Estimate(**p["reward"])}) for p in values["curve"]
+        ]
+        return Calibration(**{
+            **values,
+            "curve": tuple(points),
+            "known": tuple(Known(**known) for known in values["known"]),
+            "cost_margin": Margin(**values["cost_margin"]),
+            "reward_margin": Margin(**values["reward_margin"]),
+            "episode_costs": tuple(values["episode_costs"]),
+        })  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: not a calibration that this version of lspc can read ({error})") from error
+
+
+def load_evidence(folder: str | Path, calibration: Calibration, spec: Spec) -> Evidence:
+    config = ope.Config(**{**calibration.settings, "hidden": tuple(calibration.settings["hidden"])})
+    eps = [point.restriction for point in calibration.curve]
+
+    def blank() -> Evidence:
+        judge = ope.blank(spec, config, eps[0], eps[-1], calibration.horizon)
+        judges = jax.tree.map(lambda leaf: jnp.zeros((config.members, *leaf.shape)), judge)
+        return Evidence(judges, jnp.zeros((LANDMARKS, spec.observation_dim)))
+
+    return checkpoints.read(Path(folder) / JUDGES, eqx.filter_eval_shape(blank))
+
+
+def calibrate_policy(
+    policy: "TrainedPolicy",
+    dataset: Dataset,
+    config: ope.Config | None = None,
+    *,
+    seed: int = 0,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Calibration:
+    """Calibrate a loaded policy and leave the result in its folder, where `policy.act(budget=...)` finds it."""
+    net = policy.net
+    if not isinstance(net, LspcPolicy) or "LSPC-S" not in net.variants:
+        raise UserError(f"only LSPC has an eps to choose, and this is a policy of {policy.card['method']}")
+    if policy.folder is None:
+        raise UserError("a policy that was not loaded from a folder cannot keep a calibration")
+    if dataset.fingerprint != policy.card["dataset"]["fingerprint"]:
+        raise UserError(f"{dataset.source} is not the data that the policy learned from: their fingerprints differ")
+    found, evidence = calibrate(
+        net, dataset, training_seed=policy.card["training_seed"], config=config, seed=seed, on_progress=on_progress
+    )
+    save(policy.folder, found, evidence)
+    return found
+
+
+def split(dataset: Dataset, seed: int) -> tuple[Dataset, Dataset]:
+    """Episodes to learn from and episodes to check with, of all costs alike."""
+    if len(dataset.episodes) < 2 * FEWEST_NEAR:
+        raise UserError(
+            f"{dataset.source}: {len(dataset.episodes)} episodes cannot support a calibration; {2 * FEWEST_NEAR} can"
+        )
+    by_cost = np.lexsort([np.random.default_rng(seed).random(len(dataset.episodes)), dataset.cost_returns])
+    every = round(1 / HELD_OUT)
+    held_out = np.sort(by_cost[every // 2 :: every])
+    learned = np.setdiff1d(np.arange(len(dataset.episodes)), held_out)
+    return dataset.select(learned), dataset.select(held_out)
+
+
+def known_policies(
+    judges: ope.Judge, imitators: ope.CostRanked, learned: Dataset, held_out: Dataset
+) -> list[tuple[Known, float, float]]:
+    """Each kind of episode with what was predicted of it, and the spread of the predictions of cost and reward."""
+    ranks = ope.cost_ranks(held_out.cost_returns, learned.cost_returns)
+    groups = max(1, min(GROUPS, len(ranks) // SMALLEST_GROUP))
+    parts = np.array_split(np.argsort(ranks, kind="stable"), groups)
+    knobs = np.array([ranks[part].mean() for part in parts])
+    values = _means(judges, imitators, held_out.initial_observations, knobs)
+    found = []
+    for i, part in enumerate(parts):
+        (reward, cost), (reward_spread, cost_spread) = values[:, i].mean(0).tolist(), values[:, i].std(0).tolist()
+        known = Known(float(knobs[i]), len(part), float(held_out.cost_returns[part].mean()), cost,
+                      float(held_out.returns[part].mean()), reward)  # fmt: skip
+        found.append((known, cost_spread, reward_spread))
+    return found
+
+
+def margin(pairs: Sequence[tuple[float, float]], spreads: Sequence[float], unit: float) -> Margin:
+    """The largest relative error either way among (true, predicted) pairs."""
+    errors = [
+        (true - predicted) / (abs(predicted) + spread + unit)
+        for (true, predicted), spread in zip(pairs, spreads, strict=True)
+    ]
+    return Margin(below=max(0.0, -min(errors)), above=max(0.0, *errors), unit=unit)
+
+
+def similar_episodes(family: ope.Family, dataset: Dataset, knobs: np.ndarray) -> list[tuple[float, float]]:
+    """Mean reward and cost of the twentieth of the episodes whose actions are most like each policy's."""
+    places = [np.linspace(e.start, e.stop - 1, min(20, e.stop - e.start)).astype(int) for e in dataset.episodes]
+    rows, sizes = np.concatenate(places), np.array([len(p) for p in places])
+    seen, done = jnp.asarray(dataset.observations[rows]), dataset.actions[rows]
+    act, found = jax.jit(family.__call__), []
+    for knob in knobs:
+        distance = ((np.asarray(act(seen, jnp.asarray(knob, jnp.float32))) - done) ** 2).sum(axis=1)
+        of_episode = np.add.reduceat(distance, np.cumsum(sizes) - sizes) / sizes
+        nearest = np.argsort(of_episode, kind="stable")[: max(5, len(sizes) // 20)]
+        found.append((float(dataset.returns[nearest].mean()), float(dataset.cost_returns[nearest].mean())))
+    return found
+
+
+def familiar_states(learned: Dataset, held_out: Dataset, seed: int) -> tuple[np.ndarray, float]:
+    """Some states of the data, and the distance to the nearest that one in a thousand unseen states exceeds."""
+    rng = np.random.default_rng(seed)
+    landmarks = learned.observations[rng.integers(learned.transitions, size=LANDMARKS)]
+    asked = held_out.observations[rng.integers(held_out.transitions, size=4 * LANDMARKS)]
+    std = learned.statistics.observation_std
+    distances = np.concatenate([nearest_distance(part / std, landmarks / std) for part in np.array_split(asked, 16)])
+    return landmarks, float(np.quantile(distances, 0.999))
+
+
+def nearest_distance(asked: np.ndarray, landmarks: np.ndarray) -> np.ndarray:
+    squares = (asked**2).sum(1)[:, None] - 2 * asked @ landmarks.T + (landmarks**2).sum(1)
+    return np.sqrt(np.maximum(squares.min(axis=1), 0.0))
+
+
+def _means(judges: ope.Judge, family: ope.Family, observations: np.ndarray, knobs: np.ndarray) -> np.ndarray:
+    """(members, knobs, 2): reward and cost of an episode, over its possible beginnings."""
+    values = ope.judged(judges, family, jnp.asarray(observations), jnp.asarray(knobs, jnp.float32))
+    return np.asarray(values, np.float64).mean(axis=2)
+
+
+def _not_negative(estimate: Estimate) -> Estimate:
+    return replace(estimate, low=max(0.0, estimate.low))

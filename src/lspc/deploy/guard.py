@@ -1,0 +1,112 @@
+"""The run-time guard: LSPC-O while the budget that is left can bear it, LSPC-S otherwise.
+
+At each step the calibrated off-policy evaluation says what LSPC-O would cost from here to the end. If the upper bound
+of that exceeds what is left, or the state is unlike those of the data, LSPC-S acts. Every such step is counted.
+"""
+
+from collections import Counter
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lspc.algos.lspc import LspcPolicy
+from lspc.calibration import Calibration, Evidence
+from lspc.errors import UserError
+from lspc.sims.pool import Act, Seen
+
+TRUSTED, TOO_COSTLY, UNFAMILIAR = range(3)
+"""Why LSPC-O acts, or LSPC-S instead of it."""
+
+
+class Decision(NamedTuple):
+    actions: Array
+    reasons: Array
+    """TRUSTED, TOO_COSTLY or UNFAMILIAR."""
+    expected_cost: Array
+    """Upper bound of LSPC-O's cost from here to the end."""
+
+
+def expected_cost(
+    policy: LspcPolicy, evidence: Evidence, calibration: Calibration, observations: Array, actions: Array, left: Array
+) -> Array:
+    """The calibrated upper bound of the cost to come if LSPC-O goes on, beginning with these actions."""
+    judges, eps = evidence.judges, policy.restriction
+    costs = jax.vmap(lambda judge: judge(observations, actions, left, eps)[..., 1])(judges)
+    margin, mean = calibration.cost_margin, costs.mean(0)
+    # What is uncertain about a whole episode is less so about the rest of one.
+    size = mean + costs.std(0) + margin.unit * left / calibration.horizon
+    return mean + margin.above * size
+
+
+def strangeness(evidence: Evidence, observations: Array) -> Array:
+    """Distance to the nearest state of the data, each feature measured by its spread."""
+    std = evidence.judges.normaliser.std[0]
+    asked, landmarks = observations / std, evidence.landmarks / std
+    squares = (asked**2).sum(-1)[..., None] - 2 * asked @ landmarks.T + (landmarks**2).sum(-1)
+    return jnp.sqrt(jnp.maximum(squares.min(-1), 0.0))
+
+
+def decide(
+    policy: LspcPolicy, evidence: Evidence, calibration: Calibration, observations: Array, left: Array, budget: Array
+) -> Decision:
+    """Actions for a batch, given the steps and the budget that are left to each."""
+    silence = jnp.zeros((*observations.shape[:-1], policy.noise_dim))
+    bold, careful = policy(observations, silence, "LSPC-O"), policy(observations, silence, "LSPC-S")
+    cost = expected_cost(policy, evidence, calibration, observations, bold, left)
+    reasons = jnp.where(cost > budget, TOO_COSTLY, TRUSTED)
+    reasons = jnp.where(strangeness(evidence, observations) > calibration.familiar_within, UNFAMILIAR, reasons)
+    return Decision(jnp.where((reasons == TRUSTED)[..., None], bold, careful), reasons, cost)
+
+
+class Guard:
+    """Decides step by step and keeps count."""
+
+    def __init__(self, policy: LspcPolicy, evidence: Evidence, calibration: Calibration) -> None:
+        self._policy, self._horizon = policy, calibration.horizon
+        self._decide = jax.jit(partial(decide, policy, evidence, calibration))
+        self._count = Counter[int]()
+
+    def act(self, observation: np.ndarray, *, budget_left: float, steps_left: int) -> np.ndarray:
+        """The action for one finite observation, or for a batch of them that share what is left."""
+        if not np.isfinite(budget_left):
+            raise UserError(f"budget_left is {budget_left}: refusing to act without a budget")
+        if not 1 <= steps_left <= self._horizon:
+            raise UserError(
+                f"steps_left is {steps_left}; it must be from 1 to {self._horizon}, the data's longest episode"
+            )
+        batch = observation.reshape(-1, observation.shape[-1])
+        left, budget = (
+            np.full(len(batch), float(steps_left), np.float32),
+            np.full(len(batch), budget_left, np.float32),
+        )
+        decision = self._decide(jnp.asarray(batch), jnp.asarray(left), jnp.asarray(budget))
+        self._count.update(np.asarray(decision.reasons).tolist())
+        return np.asarray(decision.actions).reshape(*observation.shape[:-1], -1)
+
+    @property
+    def interventions(self) -> dict[str, int]:
+        """Steps so far, and those on which LSPC-S acted: too costly, unfamiliar."""
+        return {
+            "steps": self._count.total(),
+            "too_costly": self._count[TOO_COSTLY],
+            "unfamiliar": self._count[UNFAMILIAR],
+        }
+
+    def for_episodes(self, budget: float) -> Act:
+        """A function for the evaluation pool: each episode begins with the whole budget."""
+        spent: dict[int, float] = {}
+
+        def act(seen: Seen) -> np.ndarray:
+            for lane, step, cost in zip(seen.lanes.tolist(), seen.steps.tolist(), seen.costs.tolist(), strict=True):
+                spent[lane] = spent[lane] + cost if step else 0.0
+            left = np.maximum(self._horizon - seen.steps, 1).astype(np.float32)
+            remaining = np.array([budget - spent[lane] for lane in seen.lanes.tolist()], np.float32)
+            decision = self._decide(jnp.asarray(seen.observations), jnp.asarray(left), jnp.asarray(remaining))
+            self._count.update(np.asarray(decision.reasons)[seen.seeds > 0].tolist())
+            return np.asarray(decision.actions)
+
+        return act

@@ -1,0 +1,57 @@
+"""The picture of a calibration: predicted cost and reward over eps, the budgets, and the truth where it is known."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from lspc.calibration import Calibration, Choice
+from lspc.report.figures import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR, new_figure, save, tidy
+from lspc.verification import Verification
+
+
+def calibration_figure(
+    calibration: Calibration, choices: Sequence[Choice], verified: Verification | None, path: str | Path, title: str
+) -> None:
+    """Write a PNG: above, cost with the budgets and the eps chosen for each; below, reward."""
+    figure = new_figure(8, 7)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    figure.suptitle(title, fontsize=14, fontweight="bold", color=TEXT_COLOUR)
+    for axes, name in ((upper, "cost"), (lower, "reward")):
+        _draw_curve(axes, calibration, name)
+        if verified:
+            eps = [truth.restriction for truth in verified.truths]
+            label = f"in the simulator, {verified.episodes} episodes"
+            axes.plot(eps, [getattr(t, name) for t in verified.truths], "o", color=TEXT_COLOUR, ms=4, label=label)
+        axes.set_ylabel(f"{name} of an episode")
+        tidy(axes)
+    for choice in choices:
+        _draw_choice(upper, choice)
+    largest = max(choice.budget for choice in choices) if choices else 0.0
+    upper.set_ylim(bottom=-0.02 * largest, top=max(3.0 * largest, 10.0))
+    lower.set_xlabel("eps: how far LSPC-O may look for reward")
+    upper.legend(loc="upper left", framealpha=0.95)
+    save(figure, path)
+
+
+def _draw_curve(axes: Axes, calibration: Calibration, name: str) -> None:
+    eps = [point.restriction for point in calibration.curve]
+    estimates = [getattr(point, name) for point in calibration.curve]
+    label = f"predicted from data, {calibration.confidence:.0%} interval"
+    axes.fill_between(
+        eps, [e.low for e in estimates], [e.high for e in estimates], color=EPISODE_COLOUR, alpha=0.2, linewidth=0
+    )
+    axes.plot(eps, [e.mean for e in estimates], color=EPISODE_COLOUR, label=label)
+
+
+def _draw_choice(axes: Axes, choice: Choice) -> None:
+    axes.axhline(choice.budget, color=BUDGET_COLOUR, linestyle="--", linewidth=1.2)
+    told = f"budget {choice.budget:g}: " + (
+        f"eps {choice.restriction:.2g}" if choice.restriction is not None else "none fits"
+    )
+    axes.annotate(
+        told, xy=(1.0, choice.budget), xycoords=("axes fraction", "data"), xytext=(-4, 3), textcoords="offset points",
+        ha="right", fontsize=9, color=BUDGET_COLOUR,
+    )  # fmt: skip
+    if choice.restriction is not None and choice.cost is not None:
+        axes.plot([choice.restriction], [choice.cost.high], "v", color=BUDGET_COLOUR, ms=8)
