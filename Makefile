@@ -2,13 +2,14 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: quickstart test lint types speed install simulators clean
+.PHONY: quickstart chromium test lint types speed install simulators clean
 
 quickstart: .venv/.installed
 	$(BIN)/lspc train --preset cpu --out quickstart/run
 	$(BIN)/lspc evaluate quickstart/run
+	$(BIN)/lspc report quickstart/run --out quickstart/report.html
 
-test: .venv/.installed-simulators lint types
+test: .venv/.installed-simulators chromium lint types
 	$(BIN)/python -m pytest
 
 lint: .venv/.installed-dev
@@ -24,6 +25,14 @@ speed: .venv/.installed-simulators
 install: .venv/.installed-dev
 
 simulators: .venv/.installed-simulators
+
+# For the browser test of the report.
+chromium:
+	@command -v chromium >/dev/null || { \
+		wanted="make test needs chromium, for the browser test of the report"; \
+		command -v apt-get >/dev/null || { echo "$$wanted: put it on PATH (there is no apt-get here)" >&2; exit 1; }; \
+		[ "$$(id -u)" = 0 ] || { echo "$$wanted: sudo apt-get install chromium" >&2; exit 1; }; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 FILE, JUDGES = "calibration.json", "judges.safetensors"
 HELD_OUT = 0.2
 """Share of the episodes that only serve to check the predictions."""
-GROUPS, SMALLEST_GROUP = 20, 4
-"""Kinds of known policies (the largest error of 20 is a 95 % bound), and the held-out episodes each needs."""
+GROUPS, SMALLEST_GROUP = 10, 4
+"""Kinds of known policies, and the held-out episodes each needs. The next error after n of one kind is the largest
+with a chance of 1 in n + 1: ten make a 90 % interval."""
 FEWEST_NEAR = 10
 """Episodes near a budget below which the data cannot say what it takes to keep it."""
 POINTS = 21
@@ -80,15 +81,14 @@ class Known:
 
 @dataclass(frozen=True)
 class Margin:
-    """An estimate m with spread s may be off by `below` or `above` times (m's size + s + unit)."""
+    """An estimate m with spread s may be off by `share` of (m's size + s + unit), either way."""
 
-    below: float
-    above: float
+    share: float
     unit: float
 
     def around(self, mean: float, spread: float) -> Estimate:
-        size = abs(mean) + spread + self.unit
-        return Estimate(mean, mean - self.below * size, mean + self.above * size)
+        off = self.share * (abs(mean) + spread + self.unit)
+        return Estimate(mean, mean - off, mean + off)
 
 
 @dataclass(frozen=True)
@@ -292,12 +292,12 @@ def known_policies(
 
 
 def margin(pairs: Sequence[tuple[float, float]], spreads: Sequence[float], unit: float) -> Margin:
-    """The largest relative error either way among (true, predicted) pairs."""
+    """The largest relative error among (true, predicted) pairs."""
     errors = [
-        (true - predicted) / (abs(predicted) + spread + unit)
+        abs(true - predicted) / (abs(predicted) + spread + unit)
         for (true, predicted), spread in zip(pairs, spreads, strict=True)
     ]
-    return Margin(below=max(0.0, -min(errors)), above=max(0.0, *errors), unit=unit)
+    return Margin(max(errors), unit)
 
 
 def similar_episodes(family: ope.Family, dataset: Dataset, knobs: np.ndarray) -> list[tuple[float, float]]:
@@ -305,9 +305,9 @@ def similar_episodes(family: ope.Family, dataset: Dataset, knobs: np.ndarray) ->
     places = [np.linspace(e.start, e.stop - 1, min(20, e.stop - e.start)).astype(int) for e in dataset.episodes]
     rows, sizes = np.concatenate(places), np.array([len(p) for p in places])
     seen, done = jnp.asarray(dataset.observations[rows]), dataset.actions[rows]
-    act, found = jax.jit(family.__call__), []
+    act, found = jax.jit(lambda knob: family(seen, knob)), []
     for knob in knobs:
-        distance = ((np.asarray(act(seen, jnp.asarray(knob, jnp.float32))) - done) ** 2).sum(axis=1)
+        distance = ((np.asarray(act(jnp.asarray(knob, jnp.float32))) - done) ** 2).sum(axis=1)
         of_episode = np.add.reduceat(distance, np.cumsum(sizes) - sizes) / sizes
         nearest = np.argsort(of_episode, kind="stable")[: max(5, len(sizes) // 20)]
         found.append((float(dataset.returns[nearest].mean()), float(dataset.cost_returns[nearest].mean())))

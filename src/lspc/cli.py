@@ -246,6 +246,7 @@ def evaluate(
         "sampled",
     ),
     restrictions: Annotated[tuple[float, ...], _shown("EPS ...", "the run's own")] = (),
+    guard: Annotated[tuple[float, ...], _shown("COST ...")] = (),
     data: Annotated[Path | None, _shown("FILE", "the one the run learned from")] = None,
     workers: Annotated[int | None, _shown("INT", "one per core")] = None,
     json: Json = False,
@@ -259,6 +260,7 @@ def evaluate(
         policies: Which of the run's policies, such as LSPC-O.
         actions: How actions are chosen: deterministic, sampled, or both.
         restrictions: Measure LSPC-O with each of these eps.
+        guard: Also measure LSPC-O under the guard with these budgets (after `calibrate`).
         data: The dataset to compare with.
         workers: Simulator processes; 0 runs all episodes in this one.
         json: Print JSON instead of a table.
@@ -285,7 +287,7 @@ def evaluate(
                 told = f"{run.name} on {known.name}"
                 records += evaluation.evaluate(
                     run, known, episodes=episodes, variants=policies, modes=actions, restrictions=restrictions,
-                    workers=workers,
+                    guards=guard, workers=workers,
                     on_start=lambda what, count, told=told: display.reset(bar, total=count, note=f"{told}: {what}"),
                     on_episode=lambda: display.advance(bar),
                     on_trouble=lambda line: display.console.print(f"[yellow]{line}", highlight=False),
@@ -300,6 +302,98 @@ def evaluate(
     else:
         for name, rows in tables.items():
             terminal.console.print(terminal.evaluation_table(rows, get_task(name)))
+
+
+def calibrate(
+    run: Annotated[Path, tyro.conf.Positional, _shown("RUN")],
+    budget: Annotated[tuple[float, ...], _shown("COST ...", "the task's thresholds, else 10 20 40")] = (),
+    data: Annotated[Path | None, _shown("FILE", "the one the run learned from")] = None,
+    seed: Annotated[int | None, _shown("INT", "the run's first")] = None,
+    updates: int = 6_000,
+    members: int = 4,
+    figure: Annotated[Path | None, _shown("PNG", "RUN/calibration.png")] = None,
+    verify: Json = False,
+    episodes: int = 50,
+    json: Json = False,
+) -> None:
+    """Choose eps for a cost budget, from logged data alone.
+
+    It predicts what LSPC-O costs and earns at every eps, and checks itself on
+    policies whose cost held-out episodes tell. No simulator is needed.
+
+    The result stays with the policy: policy.act(observation, budget=10).
+
+    Args:
+        run: The folder of a finished LSPC run.
+        budget: The cost an episode may have; one or several.
+        data: The dataset.
+        seed: Which training seed's policy.
+        updates: Gradient updates of the predicting networks.
+        members: How many of them; their spread is part of the interval.
+        figure: Where to save the picture of the curve.
+        verify: Also try every eps in the simulator and compare.
+        episodes: Episodes for each eps when verifying.
+        json: Print JSON instead of a table.
+    """
+    from lspc import calibration, files, ope, verification
+    from lspc.policy import load_policy
+    from lspc.report import terminal
+    from lspc.report.calibration import calibration_figure
+    from lspc.tasks import get_task
+
+    description = files.read_run(run)
+    policy = load_policy(run, seed=seed)
+    dataset = _dataset_of(description, data)
+    if dataset is None:
+        raise UserError(f"the data of {run} is not at {description['dataset']['source']} any more: say --data FILE")
+    task = get_task(description["task"]) if description["task"] else None
+    if verify and task is None:
+        raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
+    budgets = budget or (task.thresholds if task else (10, 20, 40))
+    with terminal.progress() as display:
+        bar = display.add_task("predicting", total=2 * updates, note="compiling")
+        found = calibration.calibrate_policy(
+            policy, dataset, ope.Config(updates=updates, members=members),
+            on_progress=lambda what, done, all_of_it: display.update(bar, completed=done, total=all_of_it, note=what),
+        )  # fmt: skip
+        verified = None
+        if verify and task is not None:
+            bar = display.add_task("verifying", total=None, note="")
+            verified = verification.verify(
+                run, task, found, budgets, episodes=episodes,
+                on_start=lambda what, count: display.reset(bar, total=count, note=what),
+                on_episode=lambda: display.advance(bar),
+            )  # fmt: skip
+    choices = [found.choose(asked) for asked in budgets]
+    picture = figure or run / "calibration.png"
+    calibration_figure(found, choices, verified, picture, task.name if task else run.name)
+    if json:
+        told = {"choices": [asdict(choice) for choice in choices], "calibration": asdict(found)}
+        _print_json({**told, "verification": asdict(verified)} if verified else told)
+        return
+    terminal.console.print(terminal.calibration_table(found, choices, verified))
+    terminal.console.print(f"picture: {picture}", highlight=False)
+
+
+def export(
+    run: Annotated[Path, tyro.conf.Positional, _shown("RUN")],
+    out: Annotated[Path, _shown("ONNX", "RUN/policy.onnx")] = Path(),
+    budget: Annotated[float | None, _shown("COST", "none: eps stays an input")] = None,
+    seed: Annotated[int | None, _shown("INT", "the run's first")] = None,
+) -> None:
+    """Write an LSPC policy as one ONNX file, with a card that says what it is.
+
+    Args:
+        run: The folder of a finished LSPC run.
+        out: The file to write; its card gets the same name with .md.
+        budget: Fix the eps that `lspc calibrate` chose for this cost of an episode.
+        seed: Which training seed's policy.
+    """
+    from lspc.deploy.export import export as write
+    from lspc.report import terminal
+
+    model, card = write(run, run / "policy.onnx" if out == Path() else out, budget=budget, seed=seed)
+    terminal.console.print(f"policy: {model}\ncard:   {card}", highlight=False)
 
 
 def render(
@@ -351,6 +445,35 @@ def render(
         )
         display.update(bar, completed=episodes * known.episode_length)
     terminal.console.print(f"clip: {out}", highlight=False)
+
+
+def report(
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, _shown("RUN [RUN ...] | BENCH")],
+    out: Annotated[Path, _shown("HTML", "report.html in the first folder")] = Path(),
+    data: Annotated[Path | None, _shown("FILE", "the one the runs learned from")] = None,
+    no_film: Json = False,
+) -> None:
+    """Write one HTML page about runs or a bench, to open offline and send to others.
+
+    Is it safe, at which budget, how sure: words, table, curves, a filmed episode.
+
+    Args:
+        folders: One or more run folders, or the folder of one bench.
+        out: The page to write.
+        data: The dataset, if it is no longer where the runs found it.
+        no_film: Leave out the filmed episode, which takes most of the time.
+    """
+    from lspc.report import page, terminal
+
+    target = folders[0] / "report.html" if folders and out == Path() else out
+    with terminal.progress() as display:
+        bar = display.add_task("reporting", total=None, note="")
+        missing = page.write(
+            folders, target, given=data, film=not no_film, on_stage=lambda what: display.update(bar, note=what)
+        )
+    for line in missing:
+        terminal.errors.print(f"not in the page: {line}", highlight=False, markup=False)
+    terminal.console.print(f"report: {target}", highlight=False)
 
 
 def figure(
@@ -465,7 +588,8 @@ def bench(
         "deterministic",
     ),
     seeds_together: Annotated[int | None, _shown("INT", "all of them")] = None,
-    executor: Literal["local"] = "local",
+    executor: Literal["local", "ray"] = "local",
+    address: Annotated[str | None, _shown("HOST:PORT", "the cluster this machine is part of")] = None,
     workers: Annotated[int | None, _shown("INT", "one per core, as memory allows")] = None,
     plan: Json = False,
     from_records: Annotated[tuple[Path, ...], _shown("FOLDER ...")] = (),
@@ -491,14 +615,15 @@ def bench(
         episodes: Episodes per policy and training seed.
         actions: How actions are chosen: deterministic, sampled, or both.
         seeds_together: Seeds that one program trains.
-        executor: Where the work is done: worker processes of this machine.
+        executor: Where the work is done: worker processes of this machine, or a Ray cluster.
+        address: The Ray cluster.
         workers: Cells worked on at a time.
         plan: Show the grid and what it will cost, measuring speeds not known yet, and stop.
         from_records: Only make the tables, from these benches, runs or files of records.
         rule: What is blue beside the best: within 0.05 of its reward, any safe policy or a safer one.
         show: What to print: table, policies, pairs, intervals, thresholds; OUT/tables has all of it.
     """
-    from lspc.bench import grid, live, local, running, tables
+    from lspc.bench import grid, live, running, tables
     from lspc.report import terminal
     from lspc.tasks import all_tasks, get_task
 
@@ -507,13 +632,13 @@ def bench(
         from lspc.algos import METHODS
 
         names = [get_task(name).name for name in tasks] or [task.name for task in all_tasks() if task.suite == suite]
+        crew = _crew(executor, address, workers)
         places = grid.find_data(data, names)
         planned = grid.make_plan(
             places, list(METHODS) if "all" in algos else algos, preset=preset,
             overrides=grid.parse_settings(settings), seeds=seeds, together=seeds_together, episodes=episodes,
             modes=actions,
         )  # fmt: skip
-        crew = local.Local(workers)
         if plan:
             with terminal.progress(counted=True) as display:
                 bar = display.add_task("measuring speeds", total=len(planned.methods), note="")
@@ -535,6 +660,18 @@ def bench(
     terminal.console.print(f"tables: {', '.join(map(str, paths))}", highlight=False)
     if failures:
         raise UserError(f"{len(failures)} cells failed; run the same command again to try them again")
+
+
+def _crew(executor: str, address: str | None, workers: int | None) -> Any:
+    if executor == "ray":
+        from lspc.bench.cluster import Cluster
+
+        return Cluster(address, workers)
+    from lspc.bench.local import Local
+
+    if address is not None:
+        raise UserError("--address is of a Ray cluster: add --executor ray")
+    return Local(workers)
 
 
 def _dataset_of(description: dict[str, Any], path: Path | None) -> Any:
@@ -580,7 +717,10 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "collect": (collect, "make a dataset in a simulator"),
     "train": (train, "learn a policy from a dataset"),
     "evaluate": (evaluate, "measure a run's policies in the simulator"),
+    "calibrate": (calibrate, "choose eps for a cost budget, from data alone"),
+    "export": (export, "write a policy as ONNX, to run where the robot is"),
     "render": (render, "film episodes of a run's policy"),
+    "report": (report, "write a page about runs or a bench"),
     "bench": (bench, "run every method on every task, and make the paper's table"),
     "figure": (figure, "draw one of the paper's figures"),
     "theory": (theory, "check the paper's bounds on finite CMDPs"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ def evaluate(
     variants: Sequence[str] | None = None,
     modes: Sequence[str] = MODES,
     restrictions: Sequence[float] = (),
+    guards: Sequence[float] = (),
     seeds: Sequence[int] | None = None,
     records_file: str = RECORDS,
     workers: int | None = None,
@@ -45,7 +46,8 @@ def evaluate(
 ) -> list[Record]:
     """Roll out every policy of a finished run; the records replace those of the same policies in the run's folder.
 
-    `restrictions` are the eps to measure LSPC-O with, in place of the run's own; `seeds` are all unless given.
+    `restrictions` are the eps to measure LSPC-O with, in place of the run's own; each of `guards` a budget to measure
+    it with under the guard as well (deterministic actions only); `seeds` are all unless given.
     """
     run = Path(run)
     if episodes < 1 or not modes or set(modes) - set(MODES):
@@ -53,14 +55,18 @@ def evaluate(
     description = check_fits(run, task)
     records: list[Record] = []
     with Pool(task, workers=workers, on_trouble=on_trouble) as pool:
-        for seed, variant, mode, restriction in _cells(
-            run, seeds or description["seeds"], variants, modes, restrictions
-        ):
+        for cell in _cells(run, seeds or description["seeds"], variants, modes, restrictions, guards):
             if on_start:
-                on_start(f"{_row_name(variant, restriction)} {mode}, seed {seed}", episodes)
-            policy = load_policy(run, seed=seed, variant=variant, restriction=restriction)
+                name = _row_name(cell.variant, cell.restriction, cell.guard)
+                on_start(f"{name} {cell.mode}, seed {cell.seed}", episodes)
+            policy = load_policy(run, seed=cell.seed, variant=cell.variant, restriction=cell.restriction)
+            act = (
+                policy.for_episodes(sampled=cell.mode == "sampled")
+                if cell.guard is None
+                else policy.guard.for_episodes(cell.guard)
+            )
             rolled = pool.run(
-                policy.for_episodes(sampled=mode == "sampled"),
+                act,
                 [first_seed + i for i in range(episodes)],
                 on_episode=lambda _: on_episode() if on_episode else None,
             )
@@ -69,15 +75,19 @@ def evaluate(
                 "task": task.name,
                 "trained_on": description["task"],
                 "method": description["method"],
-                "policy": policy_name(variant, description["config"]),
-                "restriction": restriction,
-                "mode": mode,
-                "training_seed": seed,
+                "policy": policy_name(cell.variant, description["config"]),
+                "restriction": cell.restriction,
+                "guard": cell.guard,
+                "mode": cell.mode,
+                "training_seed": cell.seed,
                 "updates": description["config"]["steps"],
                 "dataset": description["dataset"]["fingerprint"],
                 "config": files.content_hash(description["config"]),
                 "lspc_version": __version__,
             }
+            if cell.guard is not None:
+                counted = policy.guard.interventions
+                identity["intervened"] = (counted["too_costly"] + counted["unfamiliar"]) / max(counted["steps"], 1)
             records += [{**identity, **episode._asdict()} for episode in rolled]
     _store(run / records_file, records)
     return records
@@ -93,24 +103,36 @@ def check_fits(run: Path, task: Task) -> dict[str, Any]:
     return description
 
 
+class _Cell(NamedTuple):
+    seed: int
+    variant: str
+    mode: str
+    restriction: float | None
+    guard: float | None
+
+
 def _cells(
     run: Path,
     seeds: Sequence[int],
     variants: Sequence[str] | None,
     modes: Sequence[str],
     restrictions: Sequence[float],
-) -> list[tuple[int, str, str, float | None]]:
-    """Each training seed, policy, mode and eps to measure; only LSPC-O has an eps."""
+    guards: Sequence[float],
+) -> list[_Cell]:
+    """Everything to measure; only LSPC-O has an eps and a guard."""
     policies = variants or load_policy(run, seed=seeds[0]).net.variants
-    return [
-        (seed, variant, mode, restriction)
-        for seed, variant, mode in product(seeds, policies, modes)
-        for restriction in (restrictions if restrictions and variant.endswith("LSPC-O") else (None,))
-    ]
+    cells = []
+    for seed, variant, mode in product(seeds, policies, modes):
+        searching = variant.endswith("LSPC-O")
+        for restriction in restrictions if restrictions and searching else (None,):
+            watched = guards if searching and mode == "deterministic" else ()
+            cells += [_Cell(seed, variant, mode, restriction, guard) for guard in (None, *watched)]
+    return cells
 
 
-def _row_name(policy: str, restriction: float | None) -> str:
-    return policy if restriction is None else f"{policy}, eps {restriction:g}"
+def _row_name(policy: str, restriction: float | None, guard: float | None) -> str:
+    eps = "" if restriction is None else f", eps {restriction:g}"
+    return policy + eps + ("" if guard is None else f", guard {guard:g}")
 
 
 def policy_name(variant: str, config: dict[str, Any]) -> str:
@@ -121,7 +143,7 @@ def _store(path: Path, records: list[Record]) -> None:
     """Replace what was measured before for the same policy, keep the rest."""
 
     def cell(record: Record) -> tuple[Any, ...]:
-        return tuple(record.get(k) for k in ("task", "policy", "restriction", "mode", "training_seed"))
+        return tuple(record.get(k) for k in ("task", "policy", "restriction", "guard", "mode", "training_seed"))
 
     measured = {cell(record) for record in records}
     kept = [r for r in files.read_jsonl(path) if cell(r) not in measured] if path.exists() else []
@@ -175,7 +197,7 @@ def summarise(records: Iterable[Record], task: Task, dataset: Dataset | None = N
     """
     rows: dict[tuple[str, str], dict[tuple[str, str], list[Record]]] = {}
     for record in records:
-        name = _row_name(record["policy"], record.get("restriction"))
+        name = _row_name(record["policy"], record.get("restriction"), record.get("guard"))
         same = rows.setdefault((name, record["mode"]), {})
         same.setdefault((record["config"], record["dataset"]), []).append(record)
     summaries = []

@@ -181,7 +181,8 @@ def update(state: State, table: Rows, family: Family, key: PRNGKeyArray, member:
     low, high = family.range
     knobs = jax.random.uniform(knob_key, (config.batch_size,), minval=low, maxval=high)
     judge = state.judge
-    following = judge(batch.next_observations, family(batch.next_observations, knobs), batch.left - 1.0, knobs)
+    promised = family(batch.next_observations, knobs)
+    following = judge(batch.next_observations, promised, batch.left - 1.0, knobs)
     targets = batch.signals + (1.0 - batch.ends[:, None]) * following
     weights = bootstrap_weights(member, batch.episode)
     error, slope = eqx.filter_value_and_grad(loss)(state.learner.net, judge, batch, targets, knobs, weights)
@@ -250,7 +251,7 @@ def judged(
 class CostRanked(Family):
     """Imitators of the data that are told how costly to be: the share of episodes that cost less."""
 
-    clone: MLP
+    actor: MLP
     normaliser: Normaliser
 
     @property
@@ -258,8 +259,8 @@ class CostRanked(Family):
         return 0.0, 1.0
 
     def __call__(self, observations: Array, knobs: Array) -> Array:
-        knobs = jnp.broadcast_to(knobs, observations.shape[:-1])
-        return jnp.tanh(self.clone(self.normaliser(observations), 2.0 * knobs[..., None] - 1.0))
+        told = bumps(jnp.broadcast_to(knobs, observations.shape[:-1]))
+        return jnp.tanh(self.actor(self.normaliser(observations), told))
 
 
 def cost_ranks(costs: np.ndarray, among: np.ndarray) -> np.ndarray:
@@ -275,17 +276,17 @@ def imitate(dataset: Dataset, config: Config, *, seed: int = 0) -> CostRanked:
     )
     key = jax.random.fold_in(jax.random.key(seed), 3)
     normaliser = Normaliser.of(Spec.of(dataset), active=True)
-    clone = MLP(dataset.observation_dim + 1, dataset.action_dim, config.hidden, key=key)
+    actor = MLP(dataset.observation_dim + BUMPS, dataset.action_dim, config.hidden, key=key)
     observations, actions = jnp.asarray(dataset.observations), jnp.asarray(dataset.actions)
 
-    def error(clone: MLP, chosen: Array) -> Array:
-        wanted = CostRanked(clone, normaliser)(observations[chosen], ranks[chosen])
-        return jnp.mean(jnp.sum((wanted - actions[chosen]) ** 2, axis=-1))
+    def error(actor: MLP, chosen: Array) -> Array:
+        imitated = CostRanked(actor, normaliser)(observations[chosen], ranks[chosen])
+        return jnp.mean(jnp.sum((imitated - actions[chosen]) ** 2, axis=-1))
 
     def step(learner: Learner[MLP], count: Array) -> tuple[Learner[MLP], None]:
         chosen = jax.random.randint(jax.random.fold_in(key, count), (config.batch_size,), 0, len(observations))
         pace = 1.0 - 0.95 * count / config.updates
         return learner.step(eqx.filter_grad(error)(learner.net, chosen), pace * config.learning_rate), None
 
-    learner, _ = jax.jit(lambda start: jax.lax.scan(step, start, jnp.arange(config.updates)))(Learner.of(clone))
+    learner, _ = jax.jit(lambda start: jax.lax.scan(step, start, jnp.arange(config.updates)))(Learner.of(actor))
     return CostRanked(learner.net, normaliser)

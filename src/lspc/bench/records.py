@@ -81,7 +81,9 @@ def read(paths: Iterable[Path]) -> list[Record]:
 def _with_budget(file: Path) -> list[Record]:
     described = file.with_name("config.json")
     config: dict[str, Any] = files.read_json(described)["config"] if described.exists() else {}
-    records = files.read_jsonl(file)
+    # The table is about policies as they were trained: another eps or a guard is a study of its own.
+    own = ("restriction", "guard")
+    records = [record for record in files.read_jsonl(file) if all(record.get(name) is None for name in own)]
     for record in records:
         if "budget" not in record and not described.exists():
             raise UserError(f"{file}: its records have no budget, and no config.json beside it tells")

@@ -39,7 +39,7 @@ def expected_cost(
     margin, mean = calibration.cost_margin, costs.mean(0)
     # What is uncertain about a whole episode is less so about the rest of one.
     size = mean + costs.std(0) + margin.unit * left / calibration.horizon
-    return mean + margin.above * size
+    return mean + margin.share * size
 
 
 def strangeness(evidence: Evidence, observations: Array) -> Array:
@@ -57,8 +57,10 @@ def decide(
     silence = jnp.zeros((*observations.shape[:-1], policy.noise_dim))
     bold, careful = policy(observations, silence, "LSPC-O"), policy(observations, silence, "LSPC-S")
     cost = expected_cost(policy, evidence, calibration, observations, bold, left)
-    reasons = jnp.where(cost > budget, TOO_COSTLY, TRUSTED)
-    reasons = jnp.where(strangeness(evidence, observations) > calibration.familiar_within, UNFAMILIAR, reasons)
+    # Asked this way round because a comparison with NaN is false: what is no number is not trusted.
+    reasons = jnp.where(cost <= budget, TRUSTED, TOO_COSTLY)
+    familiar = strangeness(evidence, observations) <= calibration.familiar_within
+    reasons = jnp.where(familiar, reasons, UNFAMILIAR)
     return Decision(jnp.where((reasons == TRUSTED)[..., None], bold, careful), reasons, cost)
 
 
@@ -71,7 +73,9 @@ class Guard:
         self._count = Counter[int]()
 
     def act(self, observation: np.ndarray, *, budget_left: float, steps_left: int) -> np.ndarray:
-        """The action for one finite observation, or for a batch of them that share what is left."""
+        """The action for one observation, or for a batch of them that share what is left."""
+        if not np.isfinite(observation).all():
+            raise UserError("the observation holds NaN or infinity: refusing to act on it")
         if not np.isfinite(budget_left):
             raise UserError(f"budget_left is {budget_left}: refusing to act without a budget")
         if not 1 <= steps_left <= self._horizon:
