@@ -1,9 +1,10 @@
 """Which eps for which cost budget, from logged data alone, and how sure that is.
 
-Off-policy evaluation predicts what LSPC-O costs and earns at every eps. How far to trust it is measured on policies
-whose cost is known: imitators of the data's cheap, middling and costly episodes go through the same evaluation, and
-what it says of them is compared with what held-out episodes of that kind really cost. The largest error, relative to
-the size of the estimate, becomes the margin; the largest eps whose upper bound fits a budget is chosen.
+LSPC-O is tried at every eps in models of the world that were learned from the data (`world.py`). How far they can be
+trusted is measured on held-out episodes: their recorded actions are replayed in the models, and what comes out is
+compared with what they really cost. The largest error, relative to the size of the estimate, becomes the margin, and
+the spread between the models is added. The largest eps whose upper bound fits a budget is chosen. Fitted Q evaluation
+(`ope.py`), which needs no model and tends to see too much cost, is reported beside it and serves the guard.
 """
 
 import math
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lspc import checkpoints, files, ope
+from lspc import checkpoints, files, ope, world
 from lspc.algos.base import Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.data import Dataset
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 FILE, JUDGES = "calibration.json", "judges.safetensors"
 HELD_OUT = 0.2
 """Share of the episodes that only serve to check the predictions."""
-GROUPS, SMALLEST_GROUP = 10, 4
-"""Kinds of known policies, and the held-out episodes each needs. The next error after n of one kind is the largest
-with a chance of 1 in n + 1: ten make a 90 % interval."""
+GROUPS = 10
+"""Into which replayed stretches are sorted by the cost that is predicted of them. The next error after n of its kind
+is the largest with a chance of 1 in n + 1: ten make a 90 % interval."""
+STRETCH = 25
+"""Steps that recorded actions are replayed for."""
 FEWEST_NEAR = 10
 """Episodes near a budget below which the data cannot say what it takes to keep it."""
 POINTS = 21
@@ -62,17 +65,16 @@ class Point:
     restriction: float
     cost: Estimate
     reward: Estimate
-    similar_cost: float
-    """What the data's episodes with the most similar actions cost: no prediction, a second opinion."""
-    similar_reward: float
+    fitted_cost: float
+    """By fitted Q evaluation: a second opinion."""
+    fitted_reward: float
 
 
 @dataclass(frozen=True)
-class Known:
-    """An imitator of one kind of episode: what it was predicted to cost and earn, and what its kind did."""
+class Replay:
+    """A group of held-out stretches: what was predicted and what was true, scaled to a whole episode."""
 
-    rank: float
-    episodes: int
+    stretches: int
     cost: float
     predicted_cost: float
     reward: float
@@ -81,13 +83,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Margin:
-    """An estimate m with spread s may be off by `share` of (m's size + s + unit), either way."""
+    """An estimate m may be off by `share` of (m's size + unit), and by twice the spread between the models."""
 
     share: float
     unit: float
 
     def around(self, mean: float, spread: float) -> Estimate:
-        off = self.share * (abs(mean) + spread + self.unit)
+        off = self.share * (abs(mean) + self.unit) + 2.0 * spread
         return Estimate(mean, mean - off, mean + off)
 
 
@@ -111,8 +113,9 @@ class Calibration:
     horizon: int
     seed: int
     settings: dict[str, Any]
+    """Of the fitted Q evaluation."""
     curve: tuple[Point, ...]
-    known: tuple[Known, ...]
+    replays: tuple[Replay, ...]
     cost_margin: Margin
     reward_margin: Margin
     episode_costs: tuple[float, ...]
@@ -156,44 +159,43 @@ def calibrate(
     *,
     training_seed: int = 0,
     horizon: int | None = None,
-    config: ope.Config | None = None,
+    worlds: world.Config | None = None,
+    fitted: ope.Config | None = None,
     seed: int = 0,
     on_progress: Callable[[str, int, int], None] | None = None,
-) -> tuple[Calibration, "Evidence"]:
+) -> tuple[Calibration, Evidence]:
     """Predict cost and reward over the range of eps, with margins from held-out episodes."""
-    config = config or ope.Config()
+    worlds, fitted = worlds or world.Config(), fitted or ope.Config()
     horizon = horizon or int(dataset.lengths.max())
     learned, held_out = split(dataset, seed)
     report = on_progress or (lambda *_: None)
-
-    def fit(family: ope.Family, told: str) -> ope.Judge:
-        return ope.fit(learned, family, config, seed=seed, horizon=horizon,
-                       on_progress=lambda done: report(told, done, config.updates))  # fmt: skip
-
     family = ope.Restricted(policy)
-    judges = fit(family, "LSPC-O at every eps")
-    imitators = ope.imitate(learned, config, seed=seed)
-    known = known_policies(fit(imitators, "policies of known cost"), imitators, learned, held_out)
-
-    units = float(dataset.costs.max()), float(np.abs(dataset.rewards).max())
-    cost_margin = margin([(k.cost, k.predicted_cost) for k, _, _ in known], [s for _, s, _ in known], units[0])
-    reward_margin = margin([(k.reward, k.predicted_reward) for k, _, _ in known], [s for _, _, s in known], units[1])
     low, high = family.range
     grid = np.linspace(low, high, POINTS if low < high else 1)
-    values = _means(judges, family, dataset.initial_observations, grid)
-    similar = similar_episodes(family, dataset, grid)
+
+    models = world.fit(
+        learned, worlds, seed=seed, on_progress=lambda done: report("models of the world", done, worlds.updates)
+    )
+    replays, cost_margin, reward_margin = replay_margins(models, held_out, horizon)
+    values = world.rolled_out(models, family, dataset.initial_observations, grid, horizon)
+    judges = ope.fit(
+        learned, family, fitted, seed=seed, horizon=horizon,
+        on_progress=lambda done: report("fitted Q evaluation", done, fitted.updates),
+    )  # fmt: skip
+    opinions = ope.judged(judges, family, jnp.asarray(dataset.initial_observations), jnp.asarray(grid, jnp.float32))
+    opinion = np.asarray(opinions, np.float64).mean(axis=(0, 2))
     curve = []
     for i, eps in enumerate(grid):
         (reward, cost), (reward_spread, cost_spread) = values[:, i].mean(0).tolist(), values[:, i].std(0).tolist()
+        cost_estimate = cost_margin.around(cost, cost_spread)
         curve.append(
-            Point(round(float(eps), 6), _not_negative(cost_margin.around(cost, cost_spread)),
-                  reward_margin.around(reward, reward_spread), similar[i][1], similar[i][0])
+            Point(round(float(eps), 6), replace(cost_estimate, low=max(0.0, cost_estimate.low)),
+                  reward_margin.around(reward, reward_spread), float(opinion[i, 1]), float(opinion[i, 0]))
         )  # fmt: skip
     landmarks, limit = familiar_states(learned, held_out, seed)
     calibration = Calibration(
-        training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(config), tuple(curve),
-        tuple(k for k, _, _ in known), cost_margin, reward_margin,
-        tuple(np.sort(dataset.cost_returns).tolist()), limit,
+        training_seed, dataset.fingerprint, GROUPS / (GROUPS + 1), horizon, seed, asdict(fitted), tuple(curve),
+        replays, cost_margin, reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
     )  # fmt: skip
     return calibration, Evidence(judges, jnp.asarray(landmarks))
 
@@ -216,7 +218,7 @@ def load(folder: str | Path) -> Calibration:
         return Calibration(**{
             **values,
             "curve": tuple(points),
-            "known": tuple(Known(**known) for known in values["known"]),
+            "replays": tuple(Replay(**replay) for replay in values["replays"]),
             "cost_margin": Margin(**values["cost_margin"]),
             "reward_margin": Margin(**values["reward_margin"]),
             "episode_costs": tuple(values["episode_costs"]),
@@ -240,8 +242,9 @@ def load_evidence(folder: str | Path, calibration: Calibration, spec: Spec) -> E
 def calibrate_policy(
     policy: "TrainedPolicy",
     dataset: Dataset,
-    config: ope.Config | None = None,
     *,
+    worlds: world.Config | None = None,
+    fitted: ope.Config | None = None,
     seed: int = 0,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Calibration:
@@ -254,8 +257,9 @@ def calibrate_policy(
     if dataset.fingerprint != policy.card["dataset"]["fingerprint"]:
         raise UserError(f"{dataset.source} is not the data that the policy learned from: their fingerprints differ")
     found, evidence = calibrate(
-        net, dataset, training_seed=policy.card["training_seed"], config=config, seed=seed, on_progress=on_progress
-    )
+        net, dataset, training_seed=policy.card["training_seed"], worlds=worlds, fitted=fitted, seed=seed,
+        on_progress=on_progress,
+    )  # fmt: skip
     save(policy.folder, found, evidence)
     return found
 
@@ -273,45 +277,32 @@ def split(dataset: Dataset, seed: int) -> tuple[Dataset, Dataset]:
     return dataset.select(learned), dataset.select(held_out)
 
 
-def known_policies(
-    judges: ope.Judge, imitators: ope.CostRanked, learned: Dataset, held_out: Dataset
-) -> list[tuple[Known, float, float]]:
-    """Each kind of episode with what was predicted of it, and the spread of the predictions of cost and reward."""
-    ranks = ope.cost_ranks(held_out.cost_returns, learned.cost_returns)
-    groups = max(1, min(GROUPS, len(ranks) // SMALLEST_GROUP))
-    parts = np.array_split(np.argsort(ranks, kind="stable"), groups)
-    knobs = np.array([ranks[part].mean() for part in parts])
-    values = _means(judges, imitators, held_out.initial_observations, knobs)
+def replay_margins(models: world.World, held_out: Dataset, horizon: int) -> tuple[tuple[Replay, ...], Margin, Margin]:
+    """Held-out stretches sorted by predicted cost and grouped, and the margins that their errors ask for."""
+    stretch = min(STRETCH, int(held_out.lengths.max()))
+    predicted, true = world.replayed(models, held_out, stretch)
+    scale, groups = horizon / stretch, np.array_split(np.argsort(predicted.mean(0)[:, 1], kind="stable"), GROUPS)
+    groups = [group for group in groups if len(group)]
+    spreads = [scale * predicted[:, group].mean(axis=1).std(axis=0) for group in groups]
     found = []
-    for i, part in enumerate(parts):
-        (reward, cost), (reward_spread, cost_spread) = values[:, i].mean(0).tolist(), values[:, i].std(0).tolist()
-        known = Known(float(knobs[i]), len(part), float(held_out.cost_returns[part].mean()), cost,
-                      float(held_out.returns[part].mean()), reward)  # fmt: skip
-        found.append((known, cost_spread, reward_spread))
-    return found
+    for group in groups:
+        (reward, cost), (known_reward, known_cost) = predicted[:, group].mean((0, 1)), true[group].mean(0)
+        found.append(Replay(len(group), *(float(scale * x) for x in (known_cost, cost, known_reward, reward))))
+    units = float(held_out.costs.max()), float(np.abs(held_out.rewards).max())
+    return (
+        tuple(found),
+        margin([(r.cost, r.predicted_cost) for r in found], [s[1] for s in spreads], max(units[0], 1e-6)),
+        margin([(r.reward, r.predicted_reward) for r in found], [s[0] for s in spreads], max(units[1], 1e-6)),
+    )
 
 
 def margin(pairs: Sequence[tuple[float, float]], spreads: Sequence[float], unit: float) -> Margin:
-    """The largest relative error among (true, predicted) pairs."""
+    """The largest relative error among (true, predicted) pairs, beyond what their spread explains."""
     errors = [
-        abs(true - predicted) / (abs(predicted) + spread + unit)
+        max(0.0, abs(true - predicted) - 2.0 * spread) / (abs(predicted) + unit)
         for (true, predicted), spread in zip(pairs, spreads, strict=True)
     ]
-    return Margin(max(errors), unit)
-
-
-def similar_episodes(family: ope.Family, dataset: Dataset, knobs: np.ndarray) -> list[tuple[float, float]]:
-    """Mean reward and cost of the twentieth of the episodes whose actions are most like each policy's."""
-    places = [np.linspace(e.start, e.stop - 1, min(20, e.stop - e.start)).astype(int) for e in dataset.episodes]
-    rows, sizes = np.concatenate(places), np.array([len(p) for p in places])
-    seen, done = jnp.asarray(dataset.observations[rows]), dataset.actions[rows]
-    act, found = jax.jit(lambda knob: family(seen, knob)), []
-    for knob in knobs:
-        distance = ((np.asarray(act(jnp.asarray(knob, jnp.float32))) - done) ** 2).sum(axis=1)
-        of_episode = np.add.reduceat(distance, np.cumsum(sizes) - sizes) / sizes
-        nearest = np.argsort(of_episode, kind="stable")[: max(5, len(sizes) // 20)]
-        found.append((float(dataset.returns[nearest].mean()), float(dataset.cost_returns[nearest].mean())))
-    return found
+    return Margin(float(max(errors)), unit)
 
 
 def familiar_states(learned: Dataset, held_out: Dataset, seed: int) -> tuple[np.ndarray, float]:
@@ -327,13 +318,3 @@ def familiar_states(learned: Dataset, held_out: Dataset, seed: int) -> tuple[np.
 def nearest_distance(asked: np.ndarray, landmarks: np.ndarray) -> np.ndarray:
     squares = (asked**2).sum(1)[:, None] - 2 * asked @ landmarks.T + (landmarks**2).sum(1)
     return np.sqrt(np.maximum(squares.min(axis=1), 0.0))
-
-
-def _means(judges: ope.Judge, family: ope.Family, observations: np.ndarray, knobs: np.ndarray) -> np.ndarray:
-    """(members, knobs, 2): reward and cost of an episode, over its possible beginnings."""
-    values = ope.judged(judges, family, jnp.asarray(observations), jnp.asarray(knobs, jnp.float32))
-    return np.asarray(values, np.float64).mean(axis=2)
-
-
-def _not_negative(estimate: Estimate) -> Estimate:
-    return replace(estimate, low=max(0.0, estimate.low))

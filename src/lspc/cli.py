@@ -310,7 +310,6 @@ def calibrate(
     data: Annotated[Path | None, _shown("FILE", "the one the run learned from")] = None,
     seed: Annotated[int | None, _shown("INT", "the run's first")] = None,
     updates: int = 6_000,
-    members: int = 4,
     figure: Annotated[Path | None, _shown("PNG", "RUN/calibration.png")] = None,
     verify: Json = False,
     episodes: int = 50,
@@ -318,8 +317,8 @@ def calibrate(
 ) -> None:
     """Choose eps for a cost budget, from logged data alone.
 
-    It predicts what LSPC-O costs and earns at every eps, and checks itself on
-    policies whose cost held-out episodes tell. No simulator is needed.
+    It learns models of the world from the data, tries LSPC-O in them at every eps,
+    and checks them on held-out episodes. No simulator is needed.
 
     The result stays with the policy: policy.act(observation, budget=10).
 
@@ -329,13 +328,12 @@ def calibrate(
         data: The dataset.
         seed: Which training seed's policy.
         updates: Gradient updates of the predicting networks.
-        members: How many of them; their spread is part of the interval.
         figure: Where to save the picture of the curve.
         verify: Also try every eps in the simulator and compare.
         episodes: Episodes for each eps when verifying.
         json: Print JSON instead of a table.
     """
-    from lspc import calibration, files, ope, verification
+    from lspc import calibration, files, ope, verification, world
     from lspc.policy import load_policy
     from lspc.report import terminal
     from lspc.report.calibration import calibration_figure
@@ -351,9 +349,9 @@ def calibrate(
         raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
     budgets = budget or (task.thresholds if task else (10, 20, 40))
     with terminal.progress() as display:
-        bar = display.add_task("predicting", total=2 * updates, note="compiling")
+        bar = display.add_task("predicting", total=updates, note="compiling")
         found = calibration.calibrate_policy(
-            policy, dataset, ope.Config(updates=updates, members=members),
+            policy, dataset, worlds=world.Config(updates=updates), fitted=ope.Config(updates=updates),
             on_progress=lambda what, done, all_of_it: display.update(bar, completed=done, total=all_of_it, note=what),
         )  # fmt: skip
         verified = None

@@ -25,6 +25,7 @@ from lspc import data, files, sims
 from lspc.data.formats import HDF5_SUFFIXES, NPZ_SUFFIX
 from lspc.data.grid import grid_filter
 from lspc.errors import UserError
+from lspc.processes import end_with_parent
 from lspc.sims.pool import usable_cores
 from lspc.tasks import Task, get_task
 from lspc.version import __version__
@@ -399,6 +400,7 @@ def _start(spec: AgentSpec, part: Path) -> subprocess.Popen[str]:
     }
     return subprocess.Popen(
         [sys.executable, "-m", "lspc.collecting", json.dumps(asdict(spec)), str(part)],
+        stdin=subprocess.PIPE,  # its end tells the agent that we are gone, however that came about
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -410,6 +412,7 @@ def _start(spec: AgentSpec, part: Path) -> subprocess.Popen[str]:
 
 def _main() -> None:
     """One agent in a process of its own: its progress as JSON lines, its episodes as an NPZ file."""
+    end_with_parent()
     spec = AgentSpec(**json.loads(sys.argv[1]))
     arrays = (drive if spec.driver else train_agent)(spec, lambda progress: print(json.dumps(progress), flush=True))
     with files.atomic_path(sys.argv[2]) as temporary:

@@ -6,13 +6,11 @@ is then gone. Nothing is lost by that but the updates since the last checkpoint.
 """
 
 import json
-import os
 import resource
 import sys
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +21,7 @@ from lspc.algos import base
 from lspc.algos.base import Spec
 from lspc.bench.grid import Order, unmeasured
 from lspc.errors import UserError
+from lspc.processes import end_with_parent
 from lspc.tasks import get_task
 
 SECONDS_MEASURED = 2.0
@@ -41,9 +40,12 @@ class Progress(NamedTuple):
 Report = Callable[[Progress], None]
 
 
-def run(order: Order, report: Report) -> None:
-    """Do what is missing of the cell; each part is kept as soon as it is finished."""
-    dataset = data.load(order.data)
+def run(order: Order, report: Report, data_file: str | None = None) -> None:
+    """Do what is missing of the cell; each part is kept as soon as it is finished.
+
+    `data_file` is where this machine has the data, if not where the run will say that they are.
+    """
+    dataset = replace(data.load(data_file or order.data), source=order.data)
     if dataset.fingerprint != order.dataset:
         raise UserError(f"{order.data} has changed since the bench was planned")
     lists = {name: tuple(value) if isinstance(value, list) else value for name, value in order.config.items()}
@@ -105,12 +107,7 @@ def _memory() -> int:
 
 
 def main() -> None:
-    def watch() -> None:
-        while os.read(0, 1024):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    end_with_parent()
     try:
         run(Order(**json.loads(sys.argv[1])), lambda progress: print(json.dumps(progress._asdict()), flush=True))
     except (UserError, OSError, KeyboardInterrupt) as error:

@@ -49,6 +49,11 @@ def free_memory() -> int:
     return free
 
 
+def need(order: Order, seen: Mapping[str, int]) -> int:
+    """Bytes this cell will take, with what its method was seen to take."""
+    return seen.get(order.method, order.memory) + SIMULATOR + COPIES * os.path.getsize(order.data)
+
+
 class Local:
     """At most `workers` cells at a time (one for each core unless told), fewer if memory runs short."""
 
@@ -57,8 +62,7 @@ class Local:
         self._seen: dict[str, int] = {}
 
     def need(self, order: Order) -> int:
-        """Bytes this cell will take."""
-        return self._seen.get(order.method, order.memory) + SIMULATOR + COPIES * os.path.getsize(order.data)
+        return need(order, self._seen)
 
     def room(self, orders: Sequence[Order]) -> int:
         """How many of these cells can run at a time."""

@@ -25,7 +25,7 @@ def write_card(
         _expected(policy, calibration, choice, measured),
         _data(policy),
         _use(model, policy, choice),
-        _limits(policy, calibration, measured),
+        _limits(policy, calibration, choice, measured),
     ]
     files.write_text(path, "\n\n".join(parts) + "\n")
 
@@ -66,17 +66,43 @@ def _expected(
             f"| reward | {choice.reward.mean:.4g} | {choice.reward.low:.4g} to {choice.reward.high:.4g} | "
             f"{_told(measured, 'reward')} |",
             "",
-            f"Intervals are meant to hold the truth {calibration.confidence:.0%} of the time. The predictions were "
-            f"checked on {len(calibration.known)} policies whose cost held-out episodes tell.",
+            f"Intervals are meant to hold the truth {calibration.confidence:.0%} of the time. The predictions come "
+            "from models of the world learned from the data, and were checked on held-out episodes.",
         ]
-    elif measured:
-        lines.append(f"Measured: cost {measured['cost']:.3g}, reward {measured['reward']:.4g} per episode.")
-    else:
+    elif calibration:
+        lines += _curve(calibration)
+    elif not measured:
         lines.append("Neither predicted (`lspc calibrate`) nor measured (`lspc evaluate`) yet.")
     if measured:
-        lines.append(f"\nMeasured in the simulator over {measured['episodes']:.0f} episodes")
-        lines[-1] += f", {measured['over_budget']:.0%} of them over budget." if choice else "."
+        told = f"Measured in the simulator over {measured['episodes']:.0f} episodes"
+        if choice:
+            told += f", {measured['over_budget']:.0%} of them over budget."
+        else:
+            told += f" at eps {_own_eps(policy)}: cost {_told(measured, 'cost')}, reward {_told(measured, 'reward')}."
+        lines += [told] if lines[-1] == "" else ["", told]
     return "\n".join(lines)
+
+
+def _own_eps(policy: "TrainedPolicy") -> str:
+    """What the file takes when it is not told."""
+    return f"{policy.card['config']['restriction']:g}"
+
+
+def _curve(calibration: "Calibration") -> list[str]:
+    """A few eps, since the user will choose one."""
+    last = len(calibration.curve) - 1
+    shown = [calibration.curve[i] for i in sorted({round(last * share / 5) for share in range(6)})]
+    return [
+        "| eps | predicted cost of an episode | interval | predicted reward | interval |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {p.restriction:.3g} | {p.cost.mean:.3g} | {p.cost.low:.3g} to {p.cost.high:.3g} | "
+            f"{p.reward.mean:.4g} | {p.reward.low:.4g} to {p.reward.high:.4g} |"
+            for p in shown
+        ),
+        "",
+        f"Predicted from data alone; intervals are meant to hold the truth {calibration.confidence:.0%} of the time.",
+    ]
 
 
 def _told(measured: dict[str, float] | None, name: str) -> str:
@@ -95,7 +121,7 @@ def _data(policy: "TrainedPolicy") -> str:
 
 def _use(model: str, policy: "TrainedPolicy", choice: "Choice | None") -> str:
     size = policy.card["spec"]["observation_dim"]
-    eps = "" if choice else ', "eps": np.array([0.5], np.float32)'
+    eps = "" if choice else f', "eps": np.array([{_own_eps(policy)}], np.float32)'
     return f"""## How to use it
 
 ```python
@@ -111,14 +137,23 @@ action, safe_action = session.run(["action", "safe_action"], {{"observation": ob
 discounted."""
 
 
-def _limits(policy: "TrainedPolicy", calibration: "Calibration | None", measured: dict[str, float] | None) -> str:
+def _limits(
+    policy: "TrainedPolicy",
+    calibration: "Calibration | None",
+    choice: "Choice | None",
+    measured: dict[str, float] | None,
+) -> str:
     lines = [
         "## Known limits",
         "",
-        "- It knows only states like those of the data; elsewhere its actions mean nothing. The graph checks nothing.",
+        "- It knows only states like those of the data; elsewhere its actions mean nothing. Nothing checks that.",
         "- A budget is kept on average over episodes, not in each of them.",
         "- The graph does not refuse NaN: check observations before.",
     ]
+    if choice is None:
+        trained = policy.card["config"]["restriction_range"]
+        known = f"from {trained[0]:g} to {trained[1]:g}" if trained else f"{_own_eps(policy)} alone"
+        lines.append(f"- It was trained for eps {known}; the graph takes any other without a word.")
     if calibration is None:
         lines.append("- No calibration was made: how much it costs at which eps is not known.")
     if measured is None:

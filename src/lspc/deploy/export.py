@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lspc import evaluation, files
+from lspc import evaluation, files, verification
 from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import FILE, Choice
 from lspc.deploy.card import write_card
@@ -64,9 +64,10 @@ def _facts(policy: TrainedPolicy, net: LspcPolicy, choice: Choice | None) -> dic
 def _measured(run: Path, policy: TrainedPolicy, choice: Choice | None) -> dict[str, float] | None:
     """Mean cost and reward in the simulator at the exported eps, if the run's records have them."""
     wanted = choice.restriction if choice else None
-    own = [
-        record
-        for name in (evaluation.RECORDS, "verification.jsonl")
+    # By the episode's seed: both files may hold the same episode.
+    own = {
+        record["seed"]: record
+        for name in (evaluation.RECORDS, verification.RECORDS)
         if (run / name).exists()
         for record in files.read_jsonl(run / name)
         if record["policy"] == "LSPC-O"
@@ -74,9 +75,10 @@ def _measured(run: Path, policy: TrainedPolicy, choice: Choice | None) -> dict[s
         and record["task"] == policy.card["task"]
         and record["training_seed"] == policy.card["training_seed"]
         and record.get("restriction") == wanted
-    ]
+        and record.get("guard") is None
+    }
     if not own:
         return None
-    costs, rewards = (np.array([record[k] for record in own]) for k in ("cost_return", "reward_return"))
+    costs, rewards = (np.array([record[k] for record in own.values()]) for k in ("cost_return", "reward_return"))
     over = float((costs > choice.budget).mean()) if choice else 0.0
     return {"episodes": len(own), "cost": float(costs.mean()), "reward": float(rewards.mean()), "over_budget": over}

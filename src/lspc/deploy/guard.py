@@ -1,7 +1,7 @@
 """The run-time guard: LSPC-O while the budget that is left can bear it, LSPC-S otherwise.
 
-At each step the calibrated off-policy evaluation says what LSPC-O would cost from here to the end. If the upper bound
-of that exceeds what is left, or the state is unlike those of the data, LSPC-S acts. Every such step is counted.
+At each step fitted Q evaluation says what LSPC-O would cost from here to the end. If that exceeds what is left, or
+the state is unlike those of the data, LSPC-S acts. Every such step is counted.
 """
 
 from collections import Counter
@@ -27,19 +27,13 @@ class Decision(NamedTuple):
     reasons: Array
     """TRUSTED, TOO_COSTLY or UNFAMILIAR."""
     expected_cost: Array
-    """Upper bound of LSPC-O's cost from here to the end."""
+    """Of LSPC-O from here to the end."""
 
 
-def expected_cost(
-    policy: LspcPolicy, evidence: Evidence, calibration: Calibration, observations: Array, actions: Array, left: Array
-) -> Array:
-    """The calibrated upper bound of the cost to come if LSPC-O goes on, beginning with these actions."""
-    judges, eps = evidence.judges, policy.restriction
-    costs = jax.vmap(lambda judge: judge(observations, actions, left, eps)[..., 1])(judges)
-    margin, mean = calibration.cost_margin, costs.mean(0)
-    # What is uncertain about a whole episode is less so about the rest of one.
-    size = mean + costs.std(0) + margin.unit * left / calibration.horizon
-    return mean + margin.share * size
+def expected_cost(policy: LspcPolicy, evidence: Evidence, observations: Array, actions: Array, left: Array) -> Array:
+    """The cost to come if LSPC-O goes on, beginning with these actions."""
+    costs = jax.vmap(lambda judge: judge(observations, actions, left, policy.restriction)[..., 1])(evidence.judges)
+    return costs.mean(0)
 
 
 def strangeness(evidence: Evidence, observations: Array) -> Array:
@@ -56,7 +50,7 @@ def decide(
     """Actions for a batch, given the steps and the budget that are left to each."""
     silence = jnp.zeros((*observations.shape[:-1], policy.noise_dim))
     bold, careful = policy(observations, silence, "LSPC-O"), policy(observations, silence, "LSPC-S")
-    cost = expected_cost(policy, evidence, calibration, observations, bold, left)
+    cost = expected_cost(policy, evidence, observations, bold, left)
     # Asked this way round because a comparison with NaN is false: what is no number is not trusted.
     reasons = jnp.where(cost <= budget, TRUSTED, TOO_COSTLY)
     familiar = strangeness(evidence, observations) <= calibration.familiar_within

@@ -92,10 +92,11 @@ def calibration_table(
                 "-" if verdict.reward_lost is None else f"{verdict.reward_lost:.0%}",
             ]
         table.add_row(*row)
-    off = max((abs(known.cost - known.predicted_cost) for known in found.known), default=0.0)
+    off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
-        f"In brackets: {found.confidence:.0%} intervals. On {len(found.known)} policies of known cost "
-        f"({found.known[0].cost:.0f} to {found.known[-1].cost:.0f}) the predictions were off by at most {off:.1f}."
+        f"In brackets: {found.confidence:.0%} intervals. On held-out stretches replayed in the models, in "
+        f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
+        f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
     )
     if verified:
         caption += (
