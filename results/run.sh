@@ -28,6 +28,14 @@ for task in ${1:-BallCircle BallRun CarRun CarCircle HalfCheetahVelocity CarGoal
   $lspc train --data "$data" --preset cpu --seeds 0 1 2 --out "runs/$task/lspc"
   $lspc evaluate "runs/$task/lspc" >"results/$task/lspc.txt"
   keep "$task" lspc
+  case $task in
+  Ball* | CarRun | CarCircle | HalfCheetahVelocity)
+    mkdir -p results/calibration
+    $lspc calibrate "runs/$task/lspc" --budget 5 10 20 40 --updates 5000 --verify --json >"results/calibration/$task.json"
+    $lspc evaluate "runs/$task/lspc" --policies LSPC-O --actions deterministic --restrictions 1 1.5 2 \
+      --guard 5 10 20 40 --json >"results/calibration/$task.guard.json"
+    ;;
+  esac
   for budget in None $(thresholds "$task"); do
     name=bc-${budget/None/all}
     $lspc train --data "$data" --algo bc --preset cpu --budget $budget --seeds 0 1 2 --out "runs/$task/$name"
@@ -37,6 +45,11 @@ for task in ${1:-BallCircle BallRun CarRun CarCircle HalfCheetahVelocity CarGoal
 
   case $task in
   BallCircle | CarRun)
+    for eps in 0.1 0.25 0.6; do
+      $lspc train --data "$data" --preset cpu --restriction $eps --restriction-range None --out "runs/$task/fixed-$eps"
+      $lspc evaluate "runs/$task/fixed-$eps" --policies LSPC-O --actions deterministic >/dev/null
+      keep "$task" fixed-$eps
+    done
     for preset in default paper official; do
       $lspc train --data "$data" --preset $preset --steps 30000 --out "runs/$task/$preset"
       $lspc evaluate "runs/$task/$preset" >"results/$task/$preset.txt"

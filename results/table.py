@@ -30,6 +30,7 @@ Groups = dict[int, list[np.ndarray]]
 def by_seed(records: list[dict[str, Any]], policy: str, field: str) -> list[np.ndarray]:
     """One array for each training seed, of the policy's deterministic actions."""
     chosen = [r for r in records if r["policy"] == policy and r["mode"] == "deterministic"]
+    chosen = [r for r in chosen if r.get("restriction") is None and r.get("guard") is None]
     seeds = sorted({r["training_seed"] for r in chosen})
     return [np.array([r[field] for r in chosen if r["training_seed"] == seed]) for seed in seeds]
 

@@ -115,6 +115,17 @@ def test_ctrl_c_leaves_no_process_and_no_half_file(tmp_path: Path) -> None:
     assert list(Path(f"{out}.parts").glob("agent*")) == []
 
 
+def test_agents_do_not_outlive_a_killed_collection(tmp_path: Path) -> None:
+    out = tmp_path / "ball.hdf5"
+    arguments = ["collect", "--task", "BallRun", "--out", str(out), "--workers", "2"]
+    with subprocess.Popen([*LSPC, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: len(agents_of(out)) == 2 or process.poll() is not None)
+        assert len(agents_of(out)) == 2
+        process.kill()
+    wait_for(lambda: not agents_of(out), 30)
+    assert agents_of(out) == []
+
+
 def test_an_agent_that_fails_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = replace(TASK, name="BallRan")  # the agent's process does not know such a task
     monkeypatch.setattr(collecting.sims, "make", lambda task: small_simulator())

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calibrated import add_calibration
 
 import lspc
 from lspc import algos, evaluation, files, training
@@ -76,6 +77,69 @@ def test_the_same_seeds_give_the_same_numbers_with_any_workers(finished: Path) -
     assert alone == measure(workers=0)
     assert alone == measure(workers=2)
     assert alone != measure(workers=0, first_seed=5)
+
+
+def test_lspc_o_is_measured_at_every_eps_and_the_others_once(finished: Path) -> None:
+    started: list[str] = []
+    found = evaluate(
+        finished, BALL_RUN, episodes=1, variants=("LSPC-O", "LSPC-S"), modes=("deterministic",), workers=0,
+        restrictions=(0.02, 2.0), seeds=[3], records_file="sweep.jsonl",
+        on_start=lambda what, _: started.append(what),
+    )  # fmt: skip
+    cells = [(r["training_seed"], r["policy"], r["restriction"]) for r in found]
+    assert cells == [(3, "LSPC-O", 0.02), (3, "LSPC-O", 2.0), (3, "LSPC-S", None)]
+    assert started[0] == "LSPC-O, eps 0.02 deterministic, seed 3"
+    assert files.read_jsonl(finished / "sweep.jsonl") == found
+    assert not any(r.get("restriction") for r in _stored(finished))  # the run's own records are left alone
+    assert found[0]["reward_return"] != found[1]["reward_return"]
+    assert [row.policy for row in summarise(found, BALL_RUN)] == ["LSPC-O, eps 0.02", "LSPC-O, eps 2", "LSPC-S"]
+    (own,) = evaluate(
+        finished, BALL_RUN, episodes=1, variants=("LSPC-O",), modes=("deterministic",), workers=0,
+        restrictions=(1.0,), seeds=[3], records_file="sweep.jsonl",
+    )  # fmt: skip
+    (default,) = evaluate(
+        finished, BALL_RUN, episodes=1, variants=("LSPC-O",), modes=("deterministic",), workers=0, seeds=[3],
+        records_file="other.jsonl",
+    )  # fmt: skip
+    assert own["reward_return"] == pytest.approx(default["reward_return"])  # eps 1 is the run's own
+    assert default["restriction"] is None
+    assert files.read_jsonl(finished / "sweep.jsonl") == [*found, own]  # another eps replaces nothing
+
+
+def _stored(run: Path) -> list[Record]:
+    path = run / evaluation.RECORDS
+    return files.read_jsonl(path) if path.exists() else []
+
+
+def test_eps_and_seeds_that_are_not_there_are_refused(finished: Path) -> None:
+    with pytest.raises(UserError, match=r"trained for every eps from 0\.02 to 2, not for 3"):
+        evaluate(finished, BALL_RUN, episodes=1, variants=("LSPC-O",), restrictions=(3.0,), workers=0)
+    with pytest.raises(UserError, match="has no seed 1: it has 0, 3"):
+        evaluate(finished, BALL_RUN, episodes=1, seeds=[1], workers=0)
+
+
+def test_the_guard_is_measured_beside_the_policy_it_watches(finished: Path, dataset: Dataset) -> None:
+    """Its judges expect a cost of 1/4 at each step: 25 in an episode of 100, twice what budget 12 allows."""
+    with pytest.raises(UserError, match="has no calibration"):
+        evaluate(finished, BALL_RUN, episodes=1, variants=("LSPC-O",), guards=(12.0,), seeds=[0], workers=0)
+    add_calibration(finished, dataset, horizon=100, familiar_within=1e9)
+    found = evaluate(
+        finished, BALL_RUN, episodes=2, variants=("LSPC-O", "LSPC-S"), guards=(0.0, 1e6), seeds=[0], workers=0,
+        records_file="guarded.jsonl",
+    )  # fmt: skip
+    cells = [(r["policy"], r["mode"], r["guard"]) for r in found][::2]
+    assert cells == [
+        ("LSPC-O", "deterministic", None), ("LSPC-O", "deterministic", 0.0), ("LSPC-O", "deterministic", 1e6),
+        ("LSPC-O", "sampled", None), ("LSPC-S", "deterministic", None), ("LSPC-S", "sampled", None),
+    ]  # fmt: skip
+    by_cell = {cell: [r["reward_return"] for r in found[2 * i : 2 * i + 2]] for i, cell in enumerate(cells)}
+    bold, careful = by_cell["LSPC-O", "deterministic", None], by_cell["LSPC-S", "deterministic", None]
+    assert by_cell["LSPC-O", "deterministic", 1e6] == pytest.approx(bold, rel=1e-4)
+    assert by_cell["LSPC-O", "deterministic", 0.0] == pytest.approx(careful, rel=1e-4)
+    shares = {r["guard"]: r["intervened"] for r in found if r["guard"] is not None}
+    assert shares == {0.0: 1.0, 1e6: 0.0}
+    names = [row.policy for row in summarise(found, BALL_RUN)]
+    assert names == ["LSPC-O", "LSPC-O, guard 0", "LSPC-O, guard 1e+06", "LSPC-O", "LSPC-S", "LSPC-S"]
 
 
 def test_what_cannot_be_measured_is_refused(finished: Path, dataset: Dataset, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from calibrated import add_calibration
 
 from lspc import algos, policy
 from lspc.algos.base import Policy, Spec
@@ -142,3 +143,88 @@ def test_a_card_that_does_not_fit_is_refused(tmp_path: Path, dataset: Dataset) -
     path.write_text("{")
     with pytest.raises(UserError, match=r"card\.json: damaged"):
         load_policy(tmp_path)
+
+
+@pytest.fixture
+def calibrated_run(dataset: Dataset, tmp_path: Path) -> Path:
+    """A policy whose calibration takes eps 0.5 for budget 12 and 1 for 20, and expects a cost of 1/4 at each step."""
+    leave(tmp_path / "policy" / "seed-0", dataset)
+    add_calibration(tmp_path, dataset)
+    return tmp_path
+
+
+def test_a_budget_takes_the_eps_chosen_for_it(calibrated_run: Path) -> None:
+    loaded = load_policy(calibrated_run)
+    for budget, eps in ((12, 0.5), (20.0, 1.0), (1e6, 2.0)):
+        wanted = load_policy(calibrated_run, restriction=eps).act(OBSERVATIONS)
+        np.testing.assert_allclose(loaded.act(OBSERVATIONS, budget=budget), wanted, atol=1e-6)
+    assert not np.allclose(loaded.act(OBSERVATIONS, budget=12), loaded.act(OBSERVATIONS, budget=1e6))
+    sampled = loaded.act(OBSERVATIONS, np.random.default_rng(3), budget=12)
+    again = load_policy(calibrated_run, restriction=0.5).act(OBSERVATIONS, np.random.default_rng(3))
+    np.testing.assert_allclose(sampled, again, atol=1e-6)
+    assert loaded.for_budget(12) is loaded.for_budget(12)  # chosen and compiled once
+
+
+def test_a_budget_that_no_eps_keeps_is_refused(calibrated_run: Path) -> None:
+    loaded = load_policy(calibrated_run)
+    for budget, told in (
+        (5, "budget 5: no eps fits"),
+        (1, "budget 1: the data cannot tell"),
+        (-1, "0 or more"),
+        (np.nan, "0 or more"),
+    ):
+        with pytest.raises(UserError, match=told):
+            loaded.act(OBSERVATIONS, budget=budget)
+
+
+def test_a_budget_needs_lspc_and_a_calibration(folder: Path, dataset: Dataset, tmp_path: Path) -> None:
+    loaded = load_policy(folder)
+    for asked in ({"budget": 10}, {"budget_left": 10, "steps_left": 5}):
+        with pytest.raises(UserError, match="has no calibration: run `lspc calibrate`"):
+            loaded.act(OBSERVATIONS, **asked)
+        with pytest.raises(UserError, match="not loaded from a folder"):
+            TrainedPolicy(loaded.net, "LSPC-O", loaded.card).act(OBSERVATIONS, **asked)
+    leave(tmp_path, dataset, "bc")
+    with pytest.raises(UserError, match="a policy of bc has no restriction"):
+        load_policy(tmp_path).act(OBSERVATIONS, budget=10)
+
+
+def test_what_is_left_puts_the_guard_in_charge(calibrated_run: Path) -> None:
+    loaded = load_policy(calibrated_run)
+    bold, careful = (load_policy(calibrated_run, variant=v).act(OBSERVATIONS) for v in ("LSPC-O", "LSPC-S"))
+    fits = loaded.act(OBSERVATIONS, budget_left=10, steps_left=40)
+    np.testing.assert_allclose(fits, bold, atol=1e-6)
+    np.testing.assert_allclose(loaded.act(OBSERVATIONS, budget_left=9.9, steps_left=40), careful, atol=1e-6)
+    assert loaded.guard.interventions == {"steps": 12, "too_costly": 6, "unfamiliar": 0}
+    loaded.act(OBSERVATIONS)
+    assert loaded.guard.interventions["steps"] == 12  # steps without it are none of its business
+
+
+def test_a_budget_and_the_guard_together(calibrated_run: Path) -> None:
+    loaded = load_policy(calibrated_run)
+    wanted = load_policy(calibrated_run, restriction=0.5).act(OBSERVATIONS)
+    found = loaded.act(OBSERVATIONS, budget=12, budget_left=10, steps_left=40)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert loaded.for_budget(12).guard.interventions["steps"] == 6
+
+
+def test_half_a_question_to_the_guard_is_refused(calibrated_run: Path) -> None:
+    loaded = load_policy(calibrated_run)
+    for asked in (
+        {"budget_left": 5.0},
+        {"steps_left": 5},
+        {"rng": np.random.default_rng(0), "budget_left": 5.0, "steps_left": 5},
+    ):
+        with pytest.raises(UserError, match="the guard needs both budget_left and steps_left, and draws nothing"):
+            loaded.act(OBSERVATIONS, **asked)
+    broken = OBSERVATIONS.copy()
+    broken[0, 0] = np.nan
+    for asked in ({"budget": 12}, {"budget_left": 5.0, "steps_left": 5}):
+        with pytest.raises(UserError, match="NaN or infinity"):
+            loaded.act(broken, **asked)
+
+
+def test_an_eps_beyond_the_trained_range_is_refused(calibrated_run: Path) -> None:
+    for eps in (0.01, 2.1, np.nan):
+        with pytest.raises(UserError, match=r"trained for every eps from 0\.02 to 2"):
+            load_policy(calibrated_run, restriction=eps)

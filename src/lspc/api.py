@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lspc import algos, evaluation, files, settings, training
+from lspc import algos, calibration, evaluation, files, settings, training
 from lspc.data import Dataset
 from lspc.data import load as load_dataset
 from lspc.data import save as save_dataset
+from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
 from lspc.tasks import get_task
 
-__all__ = ["evaluate", "load_dataset", "load_policy", "save_dataset", "train"]
+__all__ = ["calibrate", "evaluate", "export", "load_dataset", "load_policy", "save_dataset", "train"]
 
 
 def train(
@@ -41,3 +42,8 @@ def evaluate(
     known = get_task(name)
     rows = evaluation.summarise(evaluation.evaluate(run, known, episodes=episodes), known, dataset)
     return [evaluation.behaviour(dataset, known), *rows] if dataset else rows
+
+
+def calibrate(run: str | Path, dataset: Dataset, *, seed: int | None = None) -> calibration.Calibration:
+    """Predict cost and reward at every eps from the run's own data; `.choose(budget)` gives the eps for a budget."""
+    return calibration.calibrate_policy(load_policy(run, seed=seed), dataset)

@@ -194,7 +194,7 @@ def calibrate(
         )  # fmt: skip
     landmarks, limit = familiar_states(learned, held_out, seed)
     calibration = Calibration(
-        training_seed, dataset.fingerprint, GROUPS / (GROUPS + 1), horizon, seed, asdict(fitted), tuple(curve),
+        training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(fitted), tuple(curve),
         replays, cost_margin, reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
     )  # fmt: skip
     return calibration, Evidence(judges, jnp.asarray(landmarks))

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lspc import files
+from lspc import calibration, files
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.policy import load_policy
+from lspc.policy import load_policy, policy_folder
 from lspc.sims.pool import Pool
 from lspc.tasks import Task, normalised_cost, normalised_reward
 from lspc.version import __version__
@@ -47,15 +47,20 @@ def evaluate(
     """Roll out every policy of a finished run; the records replace those of the same policies in the run's folder.
 
     `restrictions` are the eps to measure LSPC-O with, in place of the run's own; each of `guards` a budget to measure
-    it with under the guard as well (deterministic actions only); `seeds` are all unless given.
+    it with under the guard as well (deterministic actions, calibrated seeds only); `seeds` are all unless given.
     """
     run = Path(run)
     if episodes < 1 or not modes or set(modes) - set(MODES):
         raise UserError(f"episodes must be 1 or more and modes among {', '.join(MODES)}; got {episodes}, {modes}")
     description = check_fits(run, task)
+    seeds = list(seeds or description["seeds"])
+    if guards:
+        seeds = [seed for seed in seeds if (policy_folder(run, seed) / calibration.FILE).exists()]
+        if not seeds:
+            raise UserError(f"{run} has no calibration for the guard: run `lspc calibrate {run}` first")
     records: list[Record] = []
     with Pool(task, workers=workers, on_trouble=on_trouble) as pool:
-        for cell in _cells(run, seeds or description["seeds"], variants, modes, restrictions, guards):
+        for cell in _cells(run, seeds, variants, modes, restrictions, guards):
             if on_start:
                 name = _row_name(cell.variant, cell.restriction, cell.guard)
                 on_start(f"{name} {cell.mode}, seed {cell.seed}", episodes)

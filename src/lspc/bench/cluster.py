@@ -180,7 +180,7 @@ class Cluster:
         """Jobs that have begun stop at their next word and hand over what they have; the others have nothing yet."""
         try:
             if running:
-                ray.get(mailbox.stop.remote())
+                mailbox.stop.remote()
                 for reference in (reference for reference, job in running.items() if not job.heard):
                     ray.cancel(reference)
                 ended, _ = ray.wait(list(running), num_returns=len(running), timeout=GRACE)
@@ -267,7 +267,7 @@ def _nodes() -> list[dict[str, float]]:
 
 
 def _largest() -> float:
-    return max(node["memory"] for node in _nodes())
+    return max((node["memory"] for node in _nodes()), default=0.0)
 
 
 def _join(address: str | None) -> None:

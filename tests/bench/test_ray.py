@@ -1,0 +1,266 @@
+"""A bench on a real Ray cluster of two nodes, one of which is killed: every cell once, as the local executor has it.
+
+The nodes see neither the data nor the bench's folder: both are below this process's own working directory, by a path
+that means another place to any other process.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Cli, small_dataset
+from test_running import wait_for
+
+from lspc import data, files, training
+from lspc.bench import running
+from lspc.bench.cell import Progress
+from lspc.bench.grid import Order, Plan, find_data, is_done, make_plan, orders
+from lspc.bench.local import Local
+from lspc.errors import UserError
+
+ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'lspc[cluster]'")
+from ray.cluster_utils import Cluster as Nodes  # noqa: E402
+
+from lspc.bench import cluster  # noqa: E402
+from lspc.bench.cluster import Cluster  # noqa: E402
+
+HERE = Path("/proc/self/cwd")
+MARK = "LSPC_TEST_CLUSTER"
+FAILS = "BallRun/bc-10-seeds-0-1"
+
+
+def ours(mark: str) -> list[str]:
+    """What still runs of all that the cluster started, whoever its parent is by now."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (entry / "environ").read_text(errors="replace") and int(entry.name) != os.getpid():
+                found.append((entry / "cmdline").read_text(errors="replace").replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """One node of little memory, where we are, and one of much."""
+    mark = uuid.uuid4().hex
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK, mark)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        made = Nodes()
+        made.add_node(num_cpus=2, memory=2 << 30, object_store_memory=80 << 20, include_dashboard=False)
+        made.add_node(num_cpus=1, memory=8 << 30, object_store_memory=80 << 20, include_dashboard=False)
+        yield made
+        ray.shutdown()
+        made.shutdown()
+        wait_for(lambda: not ours(mark), 30)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with data in which every episode costs more than 10."""
+    monkeypatch.chdir(tmp_path)
+    dataset = small_dataset()
+    data.save(dataset.select(np.flatnonzero(dataset.cost_returns > 10)), tmp_path / "data" / "BallRun.hdf5")
+    return tmp_path
+
+
+def planned(steps: int) -> tuple[Plan, dict[str, Path]]:
+    places = find_data(HERE / "data", ["BallRun"])
+    tiny = {"steps": steps, "batch_size": 8, "hidden": (8, 8)}
+    return make_plan(places, ["bc"], preset="cpu", overrides=tiny, seeds=2, episodes=1), places
+
+
+class Watched(Cluster):
+    """Remembers what it starts."""
+
+    def __init__(self, address: str, workers: int | None = None) -> None:
+        super().__init__(address, workers)
+        self.started: list[tuple[str, int]] = []
+
+    def _start(self, job: Any, mailbox: Any) -> Any:
+        self.started.append((job.order.name, job.attempt))
+        return super()._start(job, mailbox)
+
+
+def test_a_node_is_killed_in_the_middle(nodes: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, places = planned(5)
+    executor, sent, put = Watched(nodes.address), [], ray.put
+    monkeypatch.setattr(ray, "put", lambda what: sent.append(len(what)) or put(what))
+    (large,) = nodes.worker_nodes
+    raylet = large.all_processes["raylet"][0].process
+    heard: list[tuple[str, Progress]] = []
+    assert executor.room(orders(plan, HERE / "bench", places)) == 1  # 4 GB and more for each, until they are seen
+
+    def on_progress(order: Order, now: Progress) -> None:
+        heard.append((order.name, now))
+        if raylet.poll() is None:
+            children = Path(f"/proc/{raylet.pid}/task/{raylet.pid}/children").read_text().split()
+            # The only node with so much memory: the job that has just spoken is there.
+            assert any(b"ray::work" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+            raylet.send_signal(signal.SIGKILL)
+            raylet.wait()
+
+    told = running.run(plan, HERE / "bench", places, executor, on_progress)
+    assert raylet.poll() == -signal.SIGKILL
+    killed = heard[0][0]
+    assert [name for name, attempt in executor.started if attempt > 1] == [killed]
+    assert {stage for _, (stage, *_) in heard} == {"training", "measuring"}
+    assert sent == [os.path.getsize("data/BallRun.hdf5")]
+    here = running.run(plan, HERE / "local", places, Local(2))
+    assert list(told) == list(here) == [FAILS]
+    assert told[FAILS] == here[FAILS]
+    assert "no episode costs 10 or less" in told[FAILS]
+    for order in orders(plan, HERE / "bench", places):
+        same = HERE / "local" / "runs" / order.name
+        assert cluster.read_files(Path(order.out)) == cluster.read_files(same)
+        assert is_done(order) == (order.name != FAILS)
+        if order.name != FAILS:
+            records = files.read_jsonl(Path(order.out) / "evaluations.jsonl")
+            assert [(r["training_seed"], r["seed"]) for r in records] == [(0, 1_000_000), (1, 1_000_000)]
+    assert running.gather([HERE / "bench"]).problems[0] == f"{FAILS}: not finished"
+
+    executor.started, before = [], len(heard)  # once more: nothing but what failed is tried
+    assert list(running.run(plan, HERE / "bench", places, executor, on_progress)) == [FAILS]
+    assert (executor.started, len(heard)) == ([(FAILS, 1)], before)
+
+
+def test_ctrl_c_cancels_the_jobs_and_the_next_call_goes_on_from_what_they_sent(nodes: Any, folder: Path) -> None:
+    plan, places = planned(1_000_000)
+    heard: list[int] = []
+
+    def on_progress(order: Order, now: Progress) -> None:
+        heard.append(now.done)
+        if len(heard) == 1:  # from outside, while we wait for the jobs
+            threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    executor = Watched(nodes.address, workers=1)
+    with pytest.raises(training.Interrupted, match="stopped, all saved; run the same command again to go on"):
+        running.run(plan, HERE / "bench", places, executor, on_progress)
+    wait_for(lambda: not any("ray::work" in line for line in ours(os.environ[MARK])), 20)
+    ((first, _),) = executor.started
+    saved = training.checkpoint_paths(HERE / "bench" / "runs" / first)
+    assert saved
+    reached = files.read_jsonl(HERE / "bench" / "runs" / first / "metrics.jsonl")[-1]["step"]
+    assert reached >= max(heard)
+    heard.clear()
+    with pytest.raises(training.Interrupted):
+        running.run(plan, HERE / "bench", places, executor, on_progress)
+    assert heard[0] == reached + training.CHUNK
+
+
+def test_a_job_that_kills_its_process_is_tried_again_and_then_named(
+    nodes: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Fatal(Cluster):
+        def __init__(self) -> None:
+            super().__init__(nodes.address)
+            self._work = ray.remote(max_retries=0)(lambda *_: os._exit(1))
+
+    monkeypatch.setattr(cluster, "ATTEMPTS", 2)
+    ended: list[str | None] = []
+    plan, places = planned(5)
+    order = orders(plan, HERE / "bench", places)[0]
+    Fatal().run([order], lambda *_: None, lambda _, trouble: ended.append(trouble))
+    assert len(ended) == 1
+    assert ended[0] is not None
+    assert ended[0].startswith("lost 2 times, at last because ")
+    assert "\n" not in ended[0]
+
+
+def test_a_fault_in_the_program_is_told_by_its_last_line(nodes: Any, folder: Path) -> None:
+    class Faulty(Cluster):
+        def __init__(self) -> None:
+            super().__init__(nodes.address)
+            self._work = ray.remote(max_retries=0)(lambda *_: 1 / 0)
+
+    ended: list[str | None] = []
+    plan, places = planned(5)
+    order = orders(plan, HERE / "bench", places)[0]
+    Faulty().run([order], lambda *_: None, lambda _, trouble: ended.append(trouble))
+    assert ended == ["ZeroDivisionError: division by zero"]
+
+
+def test_files_are_written_so_that_a_kill_in_between_leaves_a_sound_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [
+        "evaluations.jsonl", "checkpoint-000000500.safetensors", "policy/seed-0/card.json", "metrics.jsonl",
+        "policy/seed-0/weights.safetensors", "config.json", "checkpoint-000000750.safetensors",
+    ]  # fmt: skip
+    content = {name: name.encode() for name in names}
+    (tmp_path / "checkpoint-000000250.safetensors").touch()
+    (tmp_path / "mine.txt").touch()
+    written: list[str] = []
+    atomic = files.atomic_path
+
+    def spy(path: Path) -> Any:
+        written.append(path.relative_to(tmp_path).as_posix())
+        return atomic(path)
+
+    monkeypatch.setattr(files, "atomic_path", spy)
+    cluster.write_files(tmp_path, content)
+    assert written == [
+        "config.json", "metrics.jsonl", "checkpoint-000000500.safetensors", "checkpoint-000000750.safetensors",
+        "policy/seed-0/weights.safetensors", "policy/seed-0/card.json", "evaluations.jsonl",
+    ]  # fmt: skip
+    assert cluster.read_files(tmp_path) == {**content, "mine.txt": b""}
+    written.clear()
+    cluster.write_files(tmp_path, {**content, "evaluations.jsonl": b"more"})
+    assert written == ["evaluations.jsonl"]
+
+
+def test_a_node_has_the_data_only_if_they_are_the_same(folder: Path) -> None:
+    path = folder / "data" / "BallRun.hdf5"
+    fingerprint = data.load(path).fingerprint
+    assert cluster._is_data(str(path), fingerprint)
+    assert not cluster._is_data(str(path), "another")
+    assert not cluster._is_data(str(folder / "none.hdf5"), fingerprint)
+    path.write_text("no data")
+    assert not cluster._is_data(str(path), fingerprint)
+
+
+def test_an_address_that_does_not_answer_is_told_at_once(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray.shutdown()  # who is part of a cluster stays there
+    tasks = "--tasks", "BallRun", "--algos", "bc", "--data", folder / "data"
+    refused = cli("bench", *tasks, "--executor", "ray", "--address", "127.0.0.1:1", columns=200)
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
+    assert "cannot reach the Ray cluster at 127.0.0.1:1: " in refused.stderr
+    lonely = cli("bench", *tasks, "--address", "127.0.0.1:1", columns=200)
+    assert "--address is of a Ray cluster: add --executor ray" in lonely.stderr
+    with pytest.raises(UserError, match="cannot join the Ray cluster at nowhere: Invalid address format"):
+        Cluster("nowhere")
+    with pytest.raises(UserError, match=r"ray://127\.0\.0\.1:1: give HOST:PORT"):
+        Cluster("ray://127.0.0.1:1")
+    monkeypatch.setattr(cluster, "PATIENCE", (1.0, 4.0))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"cannot join .* at {address}: no answer for 4 s$"):
+            Cluster(address)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(UserError, match="cluster of this machine: no answer for 4 s; `ray start --head` starts one"):
+        Cluster()
+
+
+def test_without_ray_one_line_names_the_cure(folder: Path) -> None:
+    program = (
+        "import sys; sys.modules['ray'] = None; from lspc.cli import main; "
+        "sys.argv = ['lspc', 'bench', '--tasks', 'BallRun', '--data', 'data', '--executor', 'ray']; main()"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert said.returncode == 1
+    assert said.stderr.strip().endswith("ray is not installed: pip install 'lspc[cluster]'")
+    assert said.stderr.count("\n") == 1

@@ -1,0 +1,172 @@
+"""The ONNX graph is the JAX policy: same actions, same critics, raw observations in, any batch, eps in or fixed."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from calibrated import observations, untrained
+
+from lspc.algos import iql
+from lspc.algos.lspc import LspcPolicy
+from lspc.data import Dataset
+from lspc.deploy import onnx_graph
+
+ALL = ["action", "safe_action", "cost", "reward", "safe_cost", "safe_reward"]
+JUDGED = {"judge": np.array(True)}
+CLOSE: dict[str, Any] = {"rtol": 0, "atol": 1e-5}
+
+
+def open_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def eps(value: float) -> np.ndarray:
+    return np.array([value], np.float32)
+
+
+@pytest.fixture(scope="module")
+def shifted(dataset: Dataset) -> Dataset:
+    """Data whose features have other means and spreads than 0 and 1."""
+    scales, means = np.array([0.1, 1, 5, 20, 1, 1, 3]), np.array([1, -2, 30, 0, 0, 4, 0])
+    rows, following = (x * scales + means for x in (dataset.observations, dataset.next_observations))
+    return replace(dataset, observations=rows, next_observations=following)
+
+
+@pytest.fixture(scope="module")
+def policy(shifted: Dataset) -> LspcPolicy:
+    return untrained(shifted, hidden=(64, 64), latent_dim=8)
+
+
+@pytest.fixture(scope="module")
+def session(policy: LspcPolicy) -> onnxruntime.InferenceSession:
+    return open_session(onnx_graph.build(policy, fixed=False, facts={"task": "BallRun"}))
+
+
+@pytest.fixture(scope="module")
+def seen(shifted: Dataset) -> np.ndarray:
+    return observations(10_000, shifted)
+
+
+def acted(
+    policy: LspcPolicy, seen: np.ndarray, variant: str, at: float, noise: np.ndarray | None = None
+) -> np.ndarray:
+    silence = np.zeros((len(seen), policy.noise_dim), np.float32)
+    compiled = jax.jit(lambda x, z: policy.act(x, z, variant, jnp.asarray(at)))
+    return np.asarray(compiled(seen, silence if noise is None else noise))
+
+
+@pytest.mark.parametrize("at", [0.02, 0.3, 1.0, 2.0])
+def test_actions_equal_the_policys_on_ten_thousand_raw_observations(
+    policy: LspcPolicy, session: onnxruntime.InferenceSession, seen: np.ndarray, at: float
+) -> None:
+    action, safe = session.run(["action", "safe_action"], {"observation": seen, "eps": eps(at)})
+    np.testing.assert_allclose(action, acted(policy, seen, "LSPC-O", at), **CLOSE)
+    np.testing.assert_allclose(safe, acted(policy, seen, "LSPC-S", at), **CLOSE)
+    assert action.shape == safe.shape == (10_000, 2)
+    assert action.std(axis=0).min() > 0.05  # constant actions would agree too
+
+
+def test_eps_and_noise_matter_and_have_the_policys_own_defaults(
+    policy: LspcPolicy, session: onnxruntime.InferenceSession, seen: np.ndarray
+) -> None:
+    (default,) = session.run(["action"], {"observation": seen})
+    np.testing.assert_allclose(default, acted(policy, seen, "LSPC-O", 1.0), **CLOSE)
+    (other,) = session.run(["action"], {"observation": seen, "eps": eps(0.02)})
+    assert np.abs(default - other).max() > 0.05
+    noise = np.random.default_rng(5).standard_normal((len(seen), policy.noise_dim), dtype=np.float32)
+    (sampled,) = session.run(["action"], {"observation": seen, "eps": eps(0.6), "noise": noise})
+    np.testing.assert_allclose(sampled, acted(policy, seen, "LSPC-O", 0.6, noise), **CLOSE)
+    (one_for_all,) = session.run(["action"], {"observation": seen, "eps": eps(0.6), "noise": noise[:1]})
+    shared = np.tile(noise[:1], (len(seen), 1))
+    np.testing.assert_allclose(one_for_all, acted(policy, seen, "LSPC-O", 0.6, shared), **CLOSE)
+    assert np.abs(sampled - one_for_all).max() > 0.05
+
+
+def test_critics_equal_the_policys_for_both_actions(
+    policy: LspcPolicy, session: onnxruntime.InferenceSession, seen: np.ndarray
+) -> None:
+    found = dict(zip(ALL, session.run(ALL, {"observation": seen, "eps": eps(0.7), **JUDGED}), strict=True))
+    normalised = policy.normaliser(jnp.asarray(seen))
+    for prefix, variant in (("", "LSPC-O"), ("safe_", "LSPC-S")):
+        actions = jnp.asarray(acted(policy, seen, variant, 0.7))
+        cost = iql.twin(policy.cost_q, normalised, actions, is_cost=True)
+        reward = iql.twin(policy.reward_q, normalised, actions, is_cost=False)
+        np.testing.assert_allclose(found[f"{prefix}cost"], cost[:, None], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found[f"{prefix}reward"], reward[:, None], rtol=1e-5, atol=1e-5)
+    (best, worst) = (net(normalised, jnp.asarray(found["action"]))[:, :1] for net in policy.cost_q)
+    assert np.abs(best - worst).max() > 0.01  # the twins differ, so taking the wrong one would show
+
+
+def test_critics_are_silent_unless_asked(session: onnxruntime.InferenceSession, seen: np.ndarray) -> None:
+    for asked in ({}, {"judge": np.array(False)}):
+        outputs = session.run(ALL, {"observation": seen[:3], **asked})
+        assert [output.shape for output in outputs] == [(3, 2), (3, 2), (0, 1), (0, 1), (0, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_rows_of_a_batch_do_not_touch_each_other(
+    session: onnxruntime.InferenceSession, seen: np.ndarray, size: int
+) -> None:
+    whole = session.run(ALL, {"observation": seen[:20], **JUDGED})
+    part = session.run(ALL, {"observation": seen[5 : 5 + size], **JUDGED})
+    for big, small in zip(whole, part, strict=True):
+        np.testing.assert_allclose(small, big[5 : 5 + size], **CLOSE)
+
+
+def test_a_fixed_file_takes_neither_eps_nor_noise(policy: LspcPolicy, seen: np.ndarray) -> None:
+    model = onnx_graph.build(policy.at(0.3), fixed=True, facts={})
+    session = open_session(model)
+    names = {tensor.name for tensor in session.get_inputs() + session.get_overridable_initializers()}
+    assert names == {"observation", "judge"}
+    (action,) = session.run(["action"], {"observation": seen})
+    np.testing.assert_allclose(action, acted(policy, seen, "LSPC-O", 0.3), **CLOSE)
+    with pytest.raises(Exception, match="Invalid input name: eps"):
+        session.run(["action"], {"observation": seen, "eps": eps(2.0)})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"restriction_range": None, "restriction": 0.6},
+        {"normalise_observations": False},
+        {"hidden": (16,)},
+        {"hidden": (24, 16, 8), "restriction_range": (0.1, 0.9), "restriction": 0.5},
+    ],
+)
+def test_policies_of_other_settings(shifted: Dataset, settings: dict[str, Any]) -> None:
+    policy = untrained(shifted, **settings)
+    session, seen = open_session(onnx_graph.build(policy, fixed=False, facts={})), observations(500, shifted)
+    action, safe = session.run(["action", "safe_action"], {"observation": seen})
+    np.testing.assert_allclose(action, acted(policy, seen, "LSPC-O", policy.config.restriction), **CLOSE)
+    np.testing.assert_allclose(safe, acted(policy, seen, "LSPC-S", policy.config.restriction), **CLOSE)
+
+
+def test_what_the_file_says_of_itself(policy: LspcPolicy, session: onnxruntime.InferenceSession) -> None:
+    assert [tensor.name for tensor in session.get_inputs()] == ["observation"]
+    assert session.get_inputs()[0].shape == ["batch", 7]
+    assert {tensor.name for tensor in session.get_overridable_initializers()} == {"eps", "noise", "judge"}
+    assert [tensor.name for tensor in session.get_outputs()] == ALL
+    assert session.get_modelmeta().custom_metadata_map == {"task": "BallRun"}
+    model = onnx_graph.build(policy, fixed=False, facts={})
+    onnx.checker.check_model(model, full_check=True)
+    assert model.opset_import[0].version == onnx_graph.OPSET
+    assert all(tensor.doc_string for tensor in [*model.graph.input, *model.graph.output])
+    assert {tensor.data_type for tensor in model.graph.initializer} == {onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL}
+
+
+def test_observations_of_another_size_are_refused(session: onnxruntime.InferenceSession) -> None:
+    with pytest.raises(Exception, match="Got: 8 Expected: 7"):
+        session.run(["action"], {"observation": np.zeros((1, 8), np.float32)})
+
+
+def test_the_same_policy_gives_the_same_bytes(policy: LspcPolicy) -> None:
+    one, other = (onnx_graph.build(policy, fixed=False, facts={"a": "b"}).SerializeToString() for _ in range(2))
+    assert one == other
