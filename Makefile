@@ -42,12 +42,12 @@ chromium:
 	touch $@
 
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track,deploy]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track,deploy,cluster]"
 	touch $@ .venv/.installed
 
 # Their declared pins contradict each other and Python 3.11, so what they need comes first, then they without it.
 .venv/.installed-simulators: .venv/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track,deploy,simulators]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track,deploy,cluster,simulators]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
 		safety-gymnasium metadrive-simulator
 	touch $@

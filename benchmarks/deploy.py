@@ -39,7 +39,9 @@ def untrained() -> LspcPolicy:
     task, method = get_task("BallCircle"), algos.get("lspc")
     o = task.observation_dim
     spec = Spec(o, task.action_dim, (0.1,) * o, (2.0,) * o, 0.0, 1.0, 1.0, 1.0, task.episode_length)
-    return method.policy(method.init(jax.random.key(0), spec, resolve(method, "default", task).config))
+    policy = method.policy(method.init(jax.random.key(0), spec, resolve(method, "default", task).config))
+    assert isinstance(policy, LspcPolicy)
+    return policy
 
 
 def session(policy: LspcPolicy, *, fixed: bool) -> onnxruntime.InferenceSession:
@@ -55,7 +57,7 @@ def by_onnxruntime(policy: LspcPolicy, *, eps: bool, fixed: bool, judge: bool = 
     wanted = ["action", "cost"] if judge else ["action"]
     more = {"eps": np.array([float(policy.restriction)], np.float32)} if eps else {}
     more |= {"judge": np.array(True)} if judge else {}
-    return lambda observation: opened.run(wanted, {"observation": observation[None], **more})[0][0]
+    return lambda observation: opened.run(wanted, {"observation": observation[None], **more})[0][0]  # pyright: ignore
 
 
 def by_numpy(policy: LspcPolicy) -> Act:

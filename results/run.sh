@@ -47,7 +47,7 @@ for task in ${1:-BallCircle BallRun CarRun CarCircle HalfCheetahVelocity CarGoal
   BallCircle | CarRun)
     for eps in 0.1 0.25 0.6; do
       $lspc train --data "$data" --preset cpu --restriction $eps --restriction-range None --out "runs/$task/fixed-$eps"
-      $lspc evaluate "runs/$task/fixed-$eps" --policies LSPC-O --actions deterministic >/dev/null
+      $lspc evaluate "runs/$task/fixed-$eps" --policies LSPC-O --actions deterministic --seeds 0 >/dev/null
       keep "$task" fixed-$eps
     done
     for preset in default paper official; do
@@ -67,7 +67,7 @@ done
 nine="easysparse easymean easydense mediumsparse mediummean mediumdense hardsparse hardmean harddense"
 for task in easysparse harddense; do
   [ -d "runs/$task/lspc" ] || continue
-  $lspc evaluate "runs/$task/lspc" --on $nine --policies LSPC-O --actions deterministic >/dev/null
+  $lspc evaluate "runs/$task/lspc" --on $nine --policies LSPC-O --actions deterministic --seeds 0 >/dev/null
   keep "$task" lspc
 done
 [ -d runs/harddense/lspc ] && $lspc figure transfer runs/easysparse/lspc runs/harddense/lspc --out docs/figures/transfer.png

@@ -74,7 +74,8 @@ def logged(step: Step, episodes: int = 300, seed: int = 0) -> Dataset:
             state = following
             if ends[0]:
                 break
-    return Dataset(**{name: np.array(values) for name, values in rows.items()})
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in rows.items()}
+    return Dataset(**arrays)
 
 
 def truth(step: Step, family: Family, knob: float, states: np.ndarray, steps: int = HORIZON) -> np.ndarray:

@@ -146,8 +146,9 @@ def test_another_policy_has_other_targets(drift: Dataset) -> None:
     def updated(weight: float) -> list[np.ndarray]:
         family = Pulling(jnp.full((), weight))
         state = ope.init(jax.random.key(0), drift, HORIZON, family, BRIEF)
-        keys = jax.random.split(jax.random.key(4))
-        return leaves(ope.update(state, ope.rows(drift, HORIZON), family, *keys, jnp.ones(()), BRIEF)[0].learner.net)
+        key, member = jax.random.split(jax.random.key(4))
+        table = ope.rows(drift, HORIZON)
+        return leaves(ope.update(state, table, family, key, member, jnp.ones(()), BRIEF)[0].learner.net)
 
     assert any(np.any(one != other) for one, other in zip(updated(0.5), updated(-0.5), strict=True))
 

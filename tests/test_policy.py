@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -179,7 +180,8 @@ def test_a_budget_that_no_eps_keeps_is_refused(calibrated_run: Path) -> None:
 
 def test_a_budget_needs_lspc_and_a_calibration(folder: Path, dataset: Dataset, tmp_path: Path) -> None:
     loaded = load_policy(folder)
-    for asked in ({"budget": 10}, {"budget_left": 10, "steps_left": 5}):
+    questions: list[dict[str, Any]] = [{"budget": 10}, {"budget_left": 10, "steps_left": 5}]
+    for asked in questions:
         with pytest.raises(UserError, match="has no calibration: run `lspc calibrate`"):
             loaded.act(OBSERVATIONS, **asked)
         with pytest.raises(UserError, match="not loaded from a folder"):
@@ -210,16 +212,18 @@ def test_a_budget_and_the_guard_together(calibrated_run: Path) -> None:
 
 def test_half_a_question_to_the_guard_is_refused(calibrated_run: Path) -> None:
     loaded = load_policy(calibrated_run)
-    for asked in (
+    halves: list[dict[str, Any]] = [
         {"budget_left": 5.0},
         {"steps_left": 5},
         {"rng": np.random.default_rng(0), "budget_left": 5.0, "steps_left": 5},
-    ):
+    ]
+    for asked in halves:
         with pytest.raises(UserError, match="the guard needs both budget_left and steps_left, and draws nothing"):
             loaded.act(OBSERVATIONS, **asked)
     broken = OBSERVATIONS.copy()
     broken[0, 0] = np.nan
-    for asked in ({"budget": 12}, {"budget_left": 5.0, "steps_left": 5}):
+    questions: list[dict[str, Any]] = [{"budget": 12}, {"budget_left": 5.0, "steps_left": 5}]
+    for asked in questions:
         with pytest.raises(UserError, match="NaN or infinity"):
             loaded.act(broken, **asked)
 

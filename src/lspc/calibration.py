@@ -288,7 +288,8 @@ def replay_margins(models: world.World, held_out: Dataset, horizon: int) -> tupl
     for group in groups:
         (reward, cost), (known_reward, known_cost) = predicted[:, group].mean((0, 1)), true[group].mean(0)
         found.append(Replay(len(group), *(float(scale * x) for x in (known_cost, cost, known_reward, reward))))
-    units = float(held_out.costs.max()), float(np.abs(held_out.rewards).max())
+    # A cost near zero must be told to within a step's; a reward, to within a share of what episodes usually earn.
+    units = float(held_out.costs.max()), float(np.mean([abs(replay.reward) for replay in found]))
     return (
         tuple(found),
         margin([(r.cost, r.predicted_cost) for r in found], [s[1] for s in spreads], max(units[0], 1e-6)),

@@ -247,6 +247,7 @@ def evaluate(
     ),
     restrictions: Annotated[tuple[float, ...], _shown("EPS ...", "the run's own")] = (),
     guard: Annotated[tuple[float, ...], _shown("COST ...")] = (),
+    seeds: Annotated[tuple[int, ...], _shown("INT ...", "all of them")] = (),
     data: Annotated[Path | None, _shown("FILE", "the one the run learned from")] = None,
     workers: Annotated[int | None, _shown("INT", "one per core")] = None,
     json: Json = False,
@@ -261,6 +262,7 @@ def evaluate(
         actions: How actions are chosen: deterministic, sampled, or both.
         restrictions: Measure LSPC-O with each of these eps.
         guard: Also measure LSPC-O under the guard with these budgets (after `calibrate`).
+        seeds: Which training seeds.
         data: The dataset to compare with.
         workers: Simulator processes; 0 runs all episodes in this one.
         json: Print JSON instead of a table.
@@ -287,7 +289,7 @@ def evaluate(
                 told = f"{run.name} on {known.name}"
                 records += evaluation.evaluate(
                     run, known, episodes=episodes, variants=policies, modes=actions, restrictions=restrictions,
-                    guards=guard, workers=workers,
+                    guards=guard, seeds=seeds, workers=workers,
                     on_start=lambda what, count, told=told: display.reset(bar, total=count, note=f"{told}: {what}"),
                     on_episode=lambda: display.advance(bar),
                     on_trouble=lambda line: display.console.print(f"[yellow]{line}", highlight=False),

@@ -38,7 +38,7 @@ def actions(path: Path, seen: np.ndarray, **inputs: Any) -> np.ndarray:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return session.run(["action"], {"observation": seen, **inputs})[0]
+    return np.asarray(session.run(["action"], {"observation": seen, **inputs})[0])
 
 
 def facts(path: Path) -> dict[str, str]:

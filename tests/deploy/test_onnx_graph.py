@@ -28,6 +28,10 @@ def open_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+def run(session: onnxruntime.InferenceSession, names: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return [np.asarray(output) for output in session.run(names, inputs)]
+
+
 def eps(value: float) -> np.ndarray:
     return np.array([value], np.float32)
 
@@ -67,7 +71,7 @@ def acted(
 def test_actions_equal_the_policys_on_ten_thousand_raw_observations(
     policy: LspcPolicy, session: onnxruntime.InferenceSession, seen: np.ndarray, at: float
 ) -> None:
-    action, safe = session.run(["action", "safe_action"], {"observation": seen, "eps": eps(at)})
+    action, safe = run(session, ["action", "safe_action"], {"observation": seen, "eps": eps(at)})
     np.testing.assert_allclose(action, acted(policy, seen, "LSPC-O", at), **CLOSE)
     np.testing.assert_allclose(safe, acted(policy, seen, "LSPC-S", at), **CLOSE)
     assert action.shape == safe.shape == (10_000, 2)
@@ -77,14 +81,14 @@ def test_actions_equal_the_policys_on_ten_thousand_raw_observations(
 def test_eps_and_noise_matter_and_have_the_policys_own_defaults(
     policy: LspcPolicy, session: onnxruntime.InferenceSession, seen: np.ndarray
 ) -> None:
-    (default,) = session.run(["action"], {"observation": seen})
+    (default,) = run(session, ["action"], {"observation": seen})
     np.testing.assert_allclose(default, acted(policy, seen, "LSPC-O", 1.0), **CLOSE)
-    (other,) = session.run(["action"], {"observation": seen, "eps": eps(0.02)})
+    (other,) = run(session, ["action"], {"observation": seen, "eps": eps(0.02)})
     assert np.abs(default - other).max() > 0.05
     noise = np.random.default_rng(5).standard_normal((len(seen), policy.noise_dim), dtype=np.float32)
-    (sampled,) = session.run(["action"], {"observation": seen, "eps": eps(0.6), "noise": noise})
+    (sampled,) = run(session, ["action"], {"observation": seen, "eps": eps(0.6), "noise": noise})
     np.testing.assert_allclose(sampled, acted(policy, seen, "LSPC-O", 0.6, noise), **CLOSE)
-    (one_for_all,) = session.run(["action"], {"observation": seen, "eps": eps(0.6), "noise": noise[:1]})
+    (one_for_all,) = run(session, ["action"], {"observation": seen, "eps": eps(0.6), "noise": noise[:1]})
     shared = np.tile(noise[:1], (len(seen), 1))
     np.testing.assert_allclose(one_for_all, acted(policy, seen, "LSPC-O", 0.6, shared), **CLOSE)
     assert np.abs(sampled - one_for_all).max() > 0.05
@@ -93,7 +97,7 @@ def test_eps_and_noise_matter_and_have_the_policys_own_defaults(
 def test_critics_equal_the_policys_for_both_actions(
     policy: LspcPolicy, session: onnxruntime.InferenceSession, seen: np.ndarray
 ) -> None:
-    found = dict(zip(ALL, session.run(ALL, {"observation": seen, "eps": eps(0.7), **JUDGED}), strict=True))
+    found = dict(zip(ALL, run(session, ALL, {"observation": seen, "eps": eps(0.7), **JUDGED}), strict=True))
     normalised = policy.normaliser(jnp.asarray(seen))
     for prefix, variant in (("", "LSPC-O"), ("safe_", "LSPC-S")):
         actions = jnp.asarray(acted(policy, seen, variant, 0.7))
@@ -107,7 +111,7 @@ def test_critics_equal_the_policys_for_both_actions(
 
 def test_critics_are_silent_unless_asked(session: onnxruntime.InferenceSession, seen: np.ndarray) -> None:
     for asked in ({}, {"judge": np.array(False)}):
-        outputs = session.run(ALL, {"observation": seen[:3], **asked})
+        outputs = run(session, ALL, {"observation": seen[:3], **asked})
         assert [output.shape for output in outputs] == [(3, 2), (3, 2), (0, 1), (0, 1), (0, 1), (0, 1)]
 
 
@@ -115,8 +119,8 @@ def test_critics_are_silent_unless_asked(session: onnxruntime.InferenceSession, 
 def test_rows_of_a_batch_do_not_touch_each_other(
     session: onnxruntime.InferenceSession, seen: np.ndarray, size: int
 ) -> None:
-    whole = session.run(ALL, {"observation": seen[:20], **JUDGED})
-    part = session.run(ALL, {"observation": seen[5 : 5 + size], **JUDGED})
+    whole = run(session, ALL, {"observation": seen[:20], **JUDGED})
+    part = run(session, ALL, {"observation": seen[5 : 5 + size], **JUDGED})
     for big, small in zip(whole, part, strict=True):
         np.testing.assert_allclose(small, big[5 : 5 + size], **CLOSE)
 
@@ -124,12 +128,12 @@ def test_rows_of_a_batch_do_not_touch_each_other(
 def test_a_fixed_file_takes_neither_eps_nor_noise(policy: LspcPolicy, seen: np.ndarray) -> None:
     model = onnx_graph.build(policy.at(0.3), fixed=True, facts={})
     session = open_session(model)
-    names = {tensor.name for tensor in session.get_inputs() + session.get_overridable_initializers()}
+    names = {tensor.name for tensor in [*session.get_inputs(), *session.get_overridable_initializers()]}
     assert names == {"observation", "judge"}
-    (action,) = session.run(["action"], {"observation": seen})
+    (action,) = run(session, ["action"], {"observation": seen})
     np.testing.assert_allclose(action, acted(policy, seen, "LSPC-O", 0.3), **CLOSE)
     with pytest.raises(Exception, match="Invalid input name: eps"):
-        session.run(["action"], {"observation": seen, "eps": eps(2.0)})
+        run(session, ["action"], {"observation": seen, "eps": eps(2.0)})
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_a_fixed_file_takes_neither_eps_nor_noise(policy: LspcPolicy, seen: np.n
 def test_policies_of_other_settings(shifted: Dataset, settings: dict[str, Any]) -> None:
     policy = untrained(shifted, **settings)
     session, seen = open_session(onnx_graph.build(policy, fixed=False, facts={})), observations(500, shifted)
-    action, safe = session.run(["action", "safe_action"], {"observation": seen})
+    action, safe = run(session, ["action", "safe_action"], {"observation": seen})
     np.testing.assert_allclose(action, acted(policy, seen, "LSPC-O", policy.config.restriction), **CLOSE)
     np.testing.assert_allclose(safe, acted(policy, seen, "LSPC-S", policy.config.restriction), **CLOSE)
 
@@ -164,7 +168,7 @@ def test_what_the_file_says_of_itself(policy: LspcPolicy, session: onnxruntime.I
 
 def test_observations_of_another_size_are_refused(session: onnxruntime.InferenceSession) -> None:
     with pytest.raises(Exception, match="Got: 8 Expected: 7"):
-        session.run(["action"], {"observation": np.zeros((1, 8), np.float32)})
+        run(session, ["action"], {"observation": np.zeros((1, 8), np.float32)})
 
 
 def test_the_same_policy_gives_the_same_bytes(policy: LspcPolicy) -> None:

@@ -96,6 +96,6 @@ def test_the_table_of_a_verification_has_the_truth_beside() -> None:
     none = Verdict(5.0, None, None, None, True, None, None, None)
     text = printed(found, [found.choose(12.0), found.choose(5.0)], verified(kept, none), width=120)
     words = " ".join(text.split())
-    row = next(line.split() for line in text.splitlines() if line.startswith("    12"))
+    row = next(line.split() for line in text.splitlines() if line.split()[:1] == ["12"])
     assert row[-3:] == ["9.5", "1.00", "38%"]
     assert "75% of the 4 costs and 100% of the rewards lie in their interval" in words

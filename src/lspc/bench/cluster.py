@@ -39,7 +39,7 @@ ATTEMPTS = 5
 SEND_EVERY = 300.0
 """Seconds between copies of an unfinished run: what the loss of a node may cost."""
 POLL = 0.5
-PATIENCE = 5.0, 30.0
+PATIENCE = 5.0, 90.0
 """Seconds that a port may take to answer, and then the cluster to let us in."""
 QUIET = {"log_to_driver": False, "logging_level": "error"}
 TRIAL = f"""
@@ -174,7 +174,9 @@ class Cluster:
         taken = [reference for reference, job in running.items() if job.memory > largest]
         for reference in taken:
             ray.cancel(reference, force=True)
-        return [running.pop(reference) for reference in taken]
+        # One that has spoken was not waiting: it is lost with that node.
+        jobs = [running.pop(reference) for reference in taken]
+        return [_Job(job.order, job.attempt + job.heard) for job in jobs]
 
     def _stop(self, mailbox: Any, running: dict[Any, _Job]) -> None:
         """Jobs that have begun stop at their next word and hand over what they have; the others have nothing yet."""

@@ -1,4 +1,6 @@
-"""A bench on a real Ray cluster of two nodes, one of which is killed: every cell once, as the local executor has it.
+"""Run by name (pytest tests/bench/on_ray.py): a bench on a real Ray cluster of two nodes, one of which is killed.
+
+Every cell is there once, as the local executor has it.
 
 The nodes see neither the data nor the bench's folder: both are below this process's own working directory, by a path
 that means another place to any other process.
@@ -57,6 +59,7 @@ def nodes() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(MARK, mark)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setattr(cluster, "PATIENCE", (5.0, 300.0))  # the machine may be busy
         made = Nodes()
         made.add_node(num_cpus=2, memory=2 << 30, object_store_memory=80 << 20, include_dashboard=False)
         made.add_node(num_cpus=1, memory=8 << 30, object_store_memory=80 << 20, include_dashboard=False)
