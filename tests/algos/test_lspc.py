@@ -46,6 +46,12 @@ def noise(seed: int = 5, size: int = 16) -> Array:
     return jax.random.normal(jax.random.key(seed), (size, tiny.LATENT))
 
 
+def told(eps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the encoder hears of eps: the range's end is 1."""
+    high = (tiny.config().restriction_range or (0.0, 1.0))[1]
+    return 2 * eps / high - 1
+
+
 # The losses.
 
 
@@ -73,7 +79,7 @@ def test_encoder_loss_by_explicit_formula() -> None:
     )
 
     each = np.asarray(eps)[:, None]
-    mean, log_std = np.split(forward(encoder, batch.observations, 2 * each - 1), 2, axis=-1)
+    mean, log_std = np.split(forward(encoder, batch.observations, told(each)), 2, axis=-1)
     latents = each * np.tanh(mean + np.exp(log_std) * np.asarray(noise()))
     error = ((np.tanh(forward(decoder, batch.observations, latents)) - np.asarray(batch.actions)) ** 2).sum(1)
     assert loss == pytest.approx(np.mean(np.asarray(weights) * error), rel=1e-4)
@@ -110,12 +116,17 @@ def test_a_mask_that_leaves_nothing_gives_zeros_not_nans() -> None:
 def test_reward_weights_favour_the_rewarding_and_refer_to_the_safe() -> None:
     reward = report([1, 1, 1, 1], [1.5, 1.4, 1, -1e3])
     cost = report([0, 0, 0, 0], [50, 0, 0, 0])
-    weights, _ = lspc.reward_weights(reward, cost, tiny.config(**FIXED, reference_share=None, reward_temperature=2.0))
-    np.testing.assert_allclose(weights, [np.exp(1), np.exp(0.8), 1, 0], rtol=1e-5, atol=1e-6)
-    weights, _ = lspc.reward_weights(reward, cost, tiny.config(**FIXED, reference_share=0.6, reward_temperature=2.0))
-    weights = np.asarray(weights)
+    free = tiny.config(**FIXED, reference_share=None, reward_temperature=2.0)
+    plain, _ = lspc.reward_weights(reward, cost, jnp.ones(4), free)
+    np.testing.assert_allclose(plain, [np.exp(1), np.exp(0.8), 1, 0], rtol=1e-5, atol=1e-6)
+    bound = tiny.config(**FIXED, reference_share=0.6, reward_temperature=2.0)
+    weights = np.asarray(lspc.reward_weights(reward, cost, jnp.ones(4), bound)[0])
     assert weights[0] == 0  # rewarding but unsafe
     assert weights[1] / weights[2] == pytest.approx(np.exp(0.8), rel=1e-4)
+    eps = jnp.asarray([2.0, 1.5, 0.3, 3.0])  # beyond 1 the plain weights take over, at 2 wholly
+    mixed = np.asarray(lspc.reward_weights(reward, cost, eps, bound)[0])
+    share = np.array([1.0, 0.5, 0.0, 1.0])
+    np.testing.assert_allclose(mixed, weights + share * (np.asarray(plain) - weights), rtol=1e-5, atol=1e-6)
 
 
 def test_shares_reach_the_weights_and_point_the_right_way() -> None:
@@ -123,7 +134,7 @@ def test_shares_reach_the_weights_and_point_the_right_way() -> None:
     critics = report([0.0] * 64, q)
     config = tiny.config(cost_share=0.3, reward_share=0.3, reference_share=None)
     careful, _ = lspc.cost_weights(critics, config)
-    rewarding, _ = lspc.reward_weights(critics, critics, config)
+    rewarding, _ = lspc.reward_weights(critics, critics, jnp.ones(64), config)
     assert effective_share(careful) == pytest.approx(0.3, rel=1e-2)
     assert effective_share(rewarding) == pytest.approx(0.3, rel=1e-2)
     assert np.argmax(careful) == np.argmin(q)
@@ -154,7 +165,7 @@ def test_a_step_changes_every_part_and_leaves_the_rest() -> None:
         ({"cost_temperature": 0.1}, ("reward", "cost")),
         ({"cost_mask": 0.0}, ("reward", "cost")),
         ({"reward_temperature": 0.1}, ("reward", "cost", "cvae")),
-        ({"restriction_range": (0.02, 2.0)}, ("reward", "cost", "cvae")),
+        ({"restriction_range": (0.02, 1.5)}, ("reward", "cost", "cvae")),
         ({"reference_share": 0.5}, ("reward", "cost", "cvae")),
         ({"safe_restriction": 0.1}, ("reward", "cost", "cvae", "encoder")),
         ({"latent_form": "tanh"}, ("reward", "cost", "cvae", "encoder")),
@@ -207,9 +218,9 @@ def test_the_encoder_learns_through_the_decoder_of_this_very_step() -> None:
         old.normaliser(batch.next_observations), batch.terminated, old.largest_reward,
         iql.CriticConfig(False, config.expectile, config.discount, config.target_rate, config.learning_rate),
     )  # fmt: skip
-    weights, _ = lspc.reward_weights(critics, critics, config)
     _, noise_key, eps_key = jax.random.split(key, 3)
     draw, eps = jax.random.normal(noise_key, (16, tiny.LATENT)), lspc.drawn_restrictions(eps_key, 16, config)
+    weights, _ = lspc.reward_weights(critics, critics, eps, config)
     slope, _ = eqx.filter_grad(lspc.encoder_loss, has_aux=True)(
         old.encoder.net, new.cvae.net.decoder, observations, batch.actions, weights, draw, eps, config
     )
@@ -313,7 +324,7 @@ def test_rewarding_latents_stay_inside_their_box() -> None:
     huge = lspc.rewarding_latents(encoder, 1e3 * observations, 1e6 * noise(), eps, config)
     assert np.abs(huge).max() <= np.float32(0.6)  # tanh rounds to 1 in float32: the open box closes
     silent = lspc.rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), eps, config)
-    mean = forward(encoder, observations, np.full((16, 1), 2 * 0.6 - 1))[:, : tiny.LATENT]
+    mean = forward(encoder, observations, told(np.full((16, 1), 0.6)))[:, : tiny.LATENT]
     np.testing.assert_allclose(silent, 0.6 * np.tanh(mean), rtol=1e-4)
 
 
@@ -328,7 +339,7 @@ def test_variants_decode_their_own_latents() -> None:
     assert policy.variants[0] == "LSPC-O"
     inputs = (np.asarray(observations) - tiny.SPEC.observation_mean) / np.asarray(tiny.SPEC.observation_std)
     z = np.asarray(noise())
-    mean, log_std = np.split(forward(trained.encoder.net, inputs, np.full((16, 1), 2 * 0.6 - 1)), 2, axis=-1)
+    mean, log_std = np.split(forward(trained.encoder.net, inputs, told(np.full((16, 1), 0.6))), 2, axis=-1)
     latents = {
         "LSPC-O": 0.6 * np.tanh(mean + np.exp(log_std) * z),
         "LSPC-S": np.clip(z, -0.1, 0.1),
@@ -444,13 +455,13 @@ def test_a_policy_at_another_restriction_moves_lspc_o_alone() -> None:
 
 
 def test_a_policy_refuses_a_restriction_it_was_not_trained_for() -> None:
-    with pytest.raises(UserError, match=r"every eps from 0\.02 to 1, not for 1\.5"):
-        lspc.policy(state()).at(1.5)
+    with pytest.raises(UserError, match=r"every eps from 0\.02 to 2, not for 2\.5"):
+        lspc.policy(state()).at(2.5)
     with pytest.raises(UserError, match=r"eps 0\.25 alone"):
         lspc.policy(state(restriction_range=None, restriction=0.25)).at(0.1)
 
 
-@pytest.mark.parametrize("wrong", [{"restriction": 2.0}, {"restriction_range": (1.0, 0.5)}])
+@pytest.mark.parametrize("wrong", [{"restriction": 3.0}, {"restriction_range": (1.0, 0.5)}])
 def test_a_restriction_outside_its_range_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="restriction_range"):
         state(**wrong)

@@ -46,7 +46,7 @@ def test_rewarding_actions_are_not_looked_for_among_safe_ones() -> None:
     q = np.random.default_rng(0).normal(size=(2, 16))
     reward, cost = (iql.CriticReport(jax.numpy.asarray(x), jax.numpy.zeros(16), jax.numpy.asarray(x), {}) for x in q)
     mirrored, plain = (
-        lspc.reward_weights(reward, cost, tiny.config(**settings))[0]
+        lspc.reward_weights(reward, cost, jax.numpy.ones(16), tiny.config(**settings))[0]
         for settings in ({"roles": "converse", "reference_share": 0.2}, {"reference_share": None})
     )
     np.testing.assert_array_equal(mirrored, plain)

@@ -157,8 +157,8 @@ def test_a_calibration_beside_each_policy_answers_for_the_tasks_budgets(tmp_path
             for eps, cost in ((0.5, 9.5), (1.0, 30.0))
         )
         made = Calibration(
-            training_seed=seed, dataset="f", confidence=0.9, horizon=100, seed=0, settings={}, curve=curve, known=(),
-            cost_margin=Margin(0.0, 0.0, 1.0), reward_margin=Margin(0.0, 0.0, 1.0), episode_costs=(0.0,) * 50,
+            training_seed=seed, dataset="f", confidence=0.9, horizon=100, seed=0, settings={}, curve=curve,
+            replays=(), cost_margin=Margin(0.0, 1.0), reward_margin=Margin(0.0, 1.0), episode_costs=(0.0,) * 50,
             familiar_within=1.0,
         )  # fmt: skip
         files.write_json(folder / "policy" / f"seed-{seed}" / "calibration.json", asdict(made))
