@@ -144,21 +144,14 @@ def evaluation_rates(name: str, count: int) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=float, default=15.0, help="time spent on each measurement")
-    parser.add_argument("--json", help="also write the figures to this file")
-    seconds = (options := parser.parse_args()).seconds
-    if not data.bundled().exists():
-        parser.error("the bundled dataset is missing")
-
+def training_figures(seconds: float) -> dict[str, float]:
     limit = matmul_gflops(seconds / 5)
     paper, gflop = training_rate("paper", seconds, 25)
     ours, our_gflop = training_rate("default", seconds, 50)
     limit = max(limit, matmul_gflops(seconds / 5))
     policy = untrained_policy(get_task("BallCircle"))
     observation = np.zeros(8, np.float32)
-    figures = {
+    return {
         "matmul_gflops": limit,
         "gflop_per_update": gflop,
         "updates_per_second_paper": paper,
@@ -168,18 +161,30 @@ def main() -> None:
         "microseconds_per_action": 1e6 / best_rate(lambda: policy.act(observation), seconds / 5),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-    for task, count in (("BallCircle", 160), ("CarCircle", 24), ("CarGoal1", 12), ("easysparse", 12)):
-        figures |= evaluation_rates(task, count)
-    for task in (
-        "BallCircle",
-        "CarCircle",
-        "CarGoal1",
-        "CarButton2",
-        "HalfCheetahVelocity",
-        "easysparse",
-        "harddense",
-    ):
-        figures |= simulator_rates(task, seconds / 5)
+
+
+def pool_figures(seconds: float) -> dict[str, float]:
+    counts = {"BallCircle": 160, "CarCircle": 24, "CarGoal1": 12, "easysparse": 12}
+    return {name: rate for task, count in counts.items() for name, rate in evaluation_rates(task, count).items()}
+
+
+def simulator_figures(seconds: float) -> dict[str, float]:
+    tasks = ["BallCircle", "CarCircle", "CarGoal1", "CarButton2", "HalfCheetahVelocity", "easysparse", "harddense"]
+    return {name: rate for task in tasks for name, rate in simulator_rates(task, seconds / 5).items()}
+
+
+PARTS = {"training": training_figures, "pool": pool_figures, "simulators": simulator_figures}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=15.0, help="time spent on each measurement")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to measure")
+    parser.add_argument("--json", help="also write the figures to this file")
+    options = parser.parse_args()
+    if not data.bundled().exists():
+        parser.error("the bundled dataset is missing")
+    figures = {name: value for part in options.parts for name, value in PARTS[part](options.seconds).items()}
     for name, value in figures.items():
         print(f"{name:<45} {value:10.3g}")
     if options.json:

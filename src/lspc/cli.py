@@ -319,8 +319,9 @@ def calibrate(
 ) -> None:
     """Choose eps for a cost budget, from logged data alone.
 
-    It learns models of the world from the data, tries LSPC-O in them at every eps,
-    and checks them on held-out episodes. No simulator is needed.
+    It learns models of the world from the data and tries LSPC-O in them.
+
+    Held-out episodes tell how far they can be trusted; no simulator is needed.
 
     The result stays with the policy: policy.act(observation, budget=10).
 

@@ -151,8 +151,9 @@ def init(key: PRNGKeyArray, dataset: Dataset, horizon: int, family: Family, conf
         jax.tree.map(jnp.copy, net),
         Normaliser.of(Spec.of(dataset), active=True),
         jnp.asarray(largest),
-        jnp.asarray([float(rewards.min()), 0.0]),
-        jnp.asarray([float(rewards.max()), float(costs.max())]),
+        # An episode may end before its time, so that a rate over all steps left lies between 0 and a step's reward.
+        jnp.asarray([min(0.0, float(rewards.min())), 0.0]),
+        jnp.asarray([max(0.0, float(rewards.max())), float(costs.max())]),
         *family.range,
         horizon,
     )

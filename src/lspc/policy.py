@@ -129,7 +129,8 @@ class TrainedPolicy:
             choice = self.calibration.choose(budget)
             if choice.restriction is None:
                 raise UserError(f"budget {budget:g}: {choice.why}")
-            self._for_budget[budget] = self.at(choice.restriction)
+            net = self._lspc().at(choice.restriction)
+            self._for_budget[budget] = TrainedPolicy(net, net.variants[0], self.card, self.folder)
         return self._for_budget[budget]
 
     @cached_property

@@ -211,7 +211,10 @@ def replayed(
     Every stretch begins in a recorded state: a policy reacts to what it sees, so its errors do not pile up over an
     episode as those of actions that are replayed blindly would.
     """
-    starts = np.concatenate([np.arange(e.start, e.stop - stretch + 1, stretch) for e in dataset.episodes])
+    long = [e for e in dataset.episodes if e.stop - e.start >= stretch]
+    # The last stretch reaches the episode's end, where something may have gone wrong.
+    parts = [np.union1d(np.arange(e.start, e.stop - stretch + 1, stretch), [e.stop - stretch]) for e in long]
+    starts = np.concatenate([np.empty(0, np.int64), *parts])
     if len(starts) == 0:
         raise UserError(f"{dataset.source}: no held-out episode has {stretch} steps")
     rows = starts[:, None] + np.arange(stretch)
