@@ -88,11 +88,12 @@ def test_nothing_is_believed_beyond_what_the_data_hold(drift: Dataset) -> None:
 def test_recorded_actions_are_replayed_from_recorded_states(models: world.World) -> None:
     unseen = logged(drifting, episodes=20, seed=9)
     predicted, true = world.replayed(models, unseen, stretch=5)
-    assert predicted.shape == (SMALL.members, 40, 2)  # two whole stretches in each episode of twelve steps
+    # In each episode of twelve steps: two stretches from its start, and the one that reaches its end.
+    assert predicted.shape == (SMALL.members, 60, 2)
     by_hand = [
         (unseen.rewards[e.start + k : e.start + k + 5].sum(), unseen.costs[e.start + k : e.start + k + 5].sum())
         for e in unseen.episodes
-        for k in (0, 5)
+        for k in (0, 5, 7)
     ]
     np.testing.assert_allclose(true, by_hand, rtol=1e-5)
     np.testing.assert_allclose(predicted.mean(0), true, atol=0.5)
