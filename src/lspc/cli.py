@@ -96,7 +96,7 @@ def inspect(
         _print_json(profile)
         return
     terminal.console.print(terminal.profile_table(profile, str(path)))
-    terminal.console.print(f"picture: {picture}", highlight=False)
+    terminal.console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
 
 
 def collect(
@@ -373,7 +373,7 @@ def calibrate(
         _print_json({**told, "verification": asdict(verified)} if verified else told)
         return
     terminal.console.print(terminal.calibration_table(found, choices, verified))
-    terminal.console.print(f"picture: {picture}", highlight=False)
+    terminal.console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
 
 
 def export(
@@ -394,7 +394,7 @@ def export(
     from lspc.report import terminal
 
     model, card = write(run, run / "policy.onnx" if out == Path() else out, budget=budget, seed=seed)
-    terminal.console.print(f"policy: {model}\ncard:   {card}", highlight=False)
+    terminal.console.print(f"policy: {model}\ncard:   {card}", highlight=False, soft_wrap=True)
 
 
 def render(
@@ -445,7 +445,7 @@ def render(
             on_frame=lambda place, step: display.update(bar, completed=place * known.episode_length + step),
         )
         display.update(bar, completed=episodes * known.episode_length)
-    terminal.console.print(f"clip: {out}", highlight=False)
+    terminal.console.print(f"clip: {out}", highlight=False, soft_wrap=True)
 
 
 def report(
@@ -474,7 +474,7 @@ def report(
         )
     for line in missing:
         terminal.errors.print(f"not in the page: {line}", highlight=False, markup=False)
-    terminal.console.print(f"report: {target}", highlight=False)
+    terminal.console.print(f"report: {target}", highlight=False, soft_wrap=True)
 
 
 def figure(
@@ -504,7 +504,7 @@ def figure(
         from lspc.report.transfer import transfer_figure
 
         transfer_figure(runs, picture, policy)
-    terminal.console.print(f"picture: {picture}", highlight=False)
+    terminal.console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
 
 
 def algos(json: Json = False) -> None:
@@ -570,7 +570,7 @@ def theory(
         _print_json(record)
         return
     terminal.console.print(table)
-    terminal.console.print(f"figures and records: {out}", highlight=False)
+    terminal.console.print(f"figures and records: {out}", highlight=False, soft_wrap=True)
 
 
 def bench(
