@@ -145,7 +145,7 @@ class Calibration:
         best = max(fitting, key=lambda point: point.restriction)
         why = (
             f"eps {best.restriction:.3g}: predicted cost {best.cost.mean:.3g} "
-            f"({self.confidence:.0%}: {max(best.cost.low, 0.0):.3g} to {best.cost.high:.3g}), "
+            f"({self.confidence:.0%}: {best.cost.low:.3g} to {best.cost.high:.3g}), "
             f"reward {best.reward.mean:.4g} ({best.reward.low:.4g} to {best.reward.high:.4g})"
         )
         if best.restriction == self.curve[-1].restriction:
@@ -316,6 +316,6 @@ def familiar_states(learned: Dataset, held_out: Dataset, seed: int) -> tuple[np.
     return landmarks, float(np.quantile(distances, 0.999))
 
 
-def nearest_distance(asked: np.ndarray, landmarks: np.ndarray) -> np.ndarray:
-    squares = (asked**2).sum(1)[:, None] - 2 * asked @ landmarks.T + (landmarks**2).sum(1)
-    return np.sqrt(np.maximum(squares.min(axis=1), 0.0))
+def nearest_distance(asked: Array | np.ndarray, landmarks: Array | np.ndarray) -> Array:
+    squares = (asked**2).sum(-1)[..., None] - 2 * asked @ landmarks.T + (landmarks**2).sum(-1)
+    return jnp.sqrt(jnp.maximum(squares.min(-1), 0.0))

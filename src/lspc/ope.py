@@ -6,7 +6,7 @@ lies beyond the horizon. Several networks, each with its own bootstrap weights f
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class Config:
     hidden: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers."""
     learning_rate: float = 1e-3
-    """Adam's step size at the start; it falls to a tenth."""
+    """Adam's step size at the start; it falls to a twentieth."""
     target_rate: float = 0.2
     """Share of the fast network mixed into its slow copy at every update; it falls likewise."""
 
@@ -160,6 +160,12 @@ def init(key: PRNGKeyArray, dataset: Dataset, horizon: int, family: Family, conf
     return State(Learner.of(net), judge)
 
 
+def chunks(updates: int) -> Iterator[tuple[int, int]]:
+    """Where each compiled call begins, and how many updates it makes."""
+    for start in range(0, updates, CHUNK):
+        yield start, min(CHUNK, updates - start)
+
+
 def bootstrap_weights(key: PRNGKeyArray, episodes: Array) -> Array:
     """How much each episode counts for this member of the ensemble: exponential, the Bayesian bootstrap's weights."""
     return jax.vmap(lambda episode: jax.random.exponential(jax.random.fold_in(key, episode)))(episodes)
@@ -225,14 +231,12 @@ def fit(
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), config.members), config.members)
     members = [init(key, dataset, horizon, family, config) for key in keys]
     states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
-    table, done = rows(dataset, horizon), 0
-    while done < config.updates:
-        length = min(CHUNK, config.updates - done)
-        states, _ = _advance(states, table, family, jnp.asarray(seed), jnp.asarray(done), length, config)
-        done += length
+    table = rows(dataset, horizon)
+    for start, length in chunks(config.updates):
+        states, _ = _advance(states, table, family, jnp.asarray(seed), jnp.asarray(start), length, config)
         jax.block_until_ready(states)
         if on_progress:
-            on_progress(done)
+            on_progress(start + length)
     return states.judge
 
 

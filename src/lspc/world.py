@@ -19,10 +19,8 @@ from lspc.algos.base import Normaliser, Spec
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.nets import MLP, Learner
-from lspc.ope import Family, bootstrap_weights
+from lspc.ope import Family, bootstrap_weights, chunks
 
-CHUNK = 250
-"""Updates per compiled call."""
 BEGINNINGS = 64
 """First observations of the data from which policies are rolled out, at most."""
 
@@ -152,14 +150,11 @@ def fit(
     )  # fmt: skip
     table = tuple(jnp.asarray(column) for column in columns)
     episode = jnp.asarray(np.repeat(np.arange(len(dataset.episodes)), dataset.lengths))
-    done = 0
-    while done < config.updates:
-        length = min(CHUNK, config.updates - done)
-        learners = _advance(learners, worlds, table, episode, jnp.asarray(seed), jnp.asarray(done), length, config)
-        done += length
+    for start, length in chunks(config.updates):
+        learners = _advance(learners, worlds, table, episode, jnp.asarray(seed), jnp.asarray(start), length, config)
         jax.block_until_ready(learners)
         if on_progress:
-            on_progress(done)
+            on_progress(start + length)
     return eqx.tree_at(lambda worlds: worlds.nets, worlds, learners.net)
 
 

@@ -19,21 +19,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from conftest import Cli, small_dataset
+from ray.cluster_utils import Cluster as Nodes
 from test_running import wait_for
 
 from lspc import data, files, training
-from lspc.bench import running
+from lspc.bench import cluster, running
 from lspc.bench.cell import Progress
+from lspc.bench.cluster import Cluster
 from lspc.bench.grid import Order, Plan, find_data, is_done, make_plan, orders
 from lspc.bench.local import Local
 from lspc.errors import UserError
-
-ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'lspc[cluster]'")
-from ray.cluster_utils import Cluster as Nodes  # noqa: E402
-
-from lspc.bench import cluster  # noqa: E402
-from lspc.bench.cluster import Cluster  # noqa: E402
 
 HERE = Path("/proc/self/cwd")
 MARK = "LSPC_TEST_CLUSTER"

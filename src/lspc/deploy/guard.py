@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration import Calibration, Evidence
+from lspc.calibration import Calibration, Evidence, nearest_distance
 from lspc.errors import UserError
 from lspc.sims.pool import Act, Seen
 
@@ -39,9 +39,7 @@ def expected_cost(policy: LspcPolicy, evidence: Evidence, observations: Array, a
 def strangeness(evidence: Evidence, observations: Array) -> Array:
     """Distance to the nearest state of the data, each feature measured by its spread."""
     std = evidence.judges.normaliser.std[0]
-    asked, landmarks = observations / std, evidence.landmarks / std
-    squares = (asked**2).sum(-1)[..., None] - 2 * asked @ landmarks.T + (landmarks**2).sum(-1)
-    return jnp.sqrt(jnp.maximum(squares.min(-1), 0.0))
+    return nearest_distance(observations / std, evidence.landmarks / std)
 
 
 def decide(

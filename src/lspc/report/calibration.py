@@ -26,7 +26,9 @@ def calibration_figure(
         axes.set_ylabel(f"{name} of an episode")
         tidy(axes)
     for number, choice in enumerate(choices):
-        _draw_choice(upper, choice, place=1.0 - 0.22 * (number % 2))
+        _draw_choice(upper, choice, place=0.01 + 0.2 * (number % 2))
+    if any(choice.restriction is not None for choice in choices):
+        upper.plot([], [], "v", color=BUDGET_COLOUR, label="upper bound at the chosen eps")
     largest = max(choice.budget for choice in choices) if choices else 0.0
     upper.set_ylim(bottom=-0.02 * largest, top=max(3.0 * largest, 10.0))
     lower.set_xlabel("eps: how far LSPC-O may look for reward")
@@ -54,9 +56,8 @@ def _draw_choice(axes: Axes, choice: Choice, place: float) -> None:
         told,
         xy=(place, choice.budget),
         xycoords=("axes fraction", "data"),
-        xytext=(-4, 3),
+        xytext=(0, 3),
         textcoords="offset points",
-        ha="right",
         fontsize=9,
         color=BUDGET_COLOUR,
     )
