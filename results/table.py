@@ -18,11 +18,11 @@ TASKS = ("BallCircle", "BallRun", "CarRun", "CarCircle")
 LABELS = {
     "lspc": "",
     "mask": ", mask 0.02",
-    "default": ", `default`",
-    "paper": ", `paper`",
-    "official": ", `official`",
+    "default": ", `default` (0.1)",
+    "paper": ", `paper` (0.1)",
+    "official": ", `official` (0.1)",
 }
-"""Run folder -> what it is called after the policy's name."""
+"""Run folder -> what it is called after the policy's name; 0.1 is the version that made it."""
 Groups = dict[int, list[np.ndarray]]
 """Threshold -> one array of values per training seed."""
 
