@@ -63,7 +63,9 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {ys[0] for _, ys in lines if len(set(ys)) == 1 and len(ys) == 2} == {5.0, 12.0}
     assert ([0.5], [12.0]) in lines
     assert [text.get_text() for text in cost.texts] == ["budget 5: none fits", "budget 12: eps 0.5"]
-    assert "50 episodes" in cost.get_legend().get_texts()[-1].get_text()
+    named = [text.get_text() for text in cost.get_legend().get_texts()]
+    assert "50 episodes" in named[1]
+    assert named[2:] == ["upper bound at the chosen eps"]
     assert [list(line.get_ydata()) for line in reward.get_lines()] == [[100 * eps for eps in UPPER]] * 2
 
 
