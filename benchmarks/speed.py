@@ -68,19 +68,21 @@ def update_gflop(spec: Spec, config: Any) -> float:
     return config.batch_size * (2 * critic + cvae + encoder) / 1e9
 
 
-def training_rate(preset: str, seconds: float, length: int) -> tuple[float, float]:
-    """Updates per second of one seed, and GFLOP of one update."""
-    dataset = data.load(data.bundled())
-    spec, config = Spec.of(dataset), resolve(LSPC, preset, get_task("BallCircle")).config
-    chunk = training.make_chunk(LSPC, spec, config)
-    rows, seeds = jax.device_put(base.table(dataset, config)), jnp.asarray([0])
-    holder = {"states": training.init_states(LSPC, spec, config, [0])}
+def training_rate(method: str, preset: str, seconds: float, length: int) -> tuple[float, Spec, Any]:
+    """Updates per second of one seed, and what it was trained for."""
+    dataset, module = data.load(data.bundled()), algos.get(method)
+    config = resolve(module, preset, get_task("BallCircle")).config
+    learned = module.prepare(dataset, config)
+    spec = Spec.of(learned)
+    chunk = training.make_chunk(module, spec, config)
+    rows = jax.device_put(getattr(module, "table", base.table)(learned, config))
+    holder, seeds = {"states": training.init_states(module, spec, config, [0])}, jnp.asarray([0])
 
     def work() -> None:
         holder["states"], metrics = chunk(holder["states"], seeds, rows, jnp.asarray(0), length=length)
         jax.block_until_ready(metrics)
 
-    return length * best_rate(work, seconds), update_gflop(spec, config)
+    return length * best_rate(work, seconds), spec, config
 
 
 def untrained_policy(task: Task) -> TrainedPolicy:
@@ -146,8 +148,10 @@ def evaluation_rates(name: str, count: int) -> dict[str, float]:
 
 def training_figures(seconds: float) -> dict[str, float]:
     limit = matmul_gflops(seconds / 5)
-    paper, gflop = training_rate("paper", seconds, 25)
-    ours, our_gflop = training_rate("default", seconds, 50)
+    paper, spec, config = training_rate("lspc", "paper", seconds, 25)
+    gflop = update_gflop(spec, config)
+    ours, spec, config = training_rate("lspc", "default", seconds, 50)
+    our_gflop = update_gflop(spec, config)
     limit = max(limit, matmul_gflops(seconds / 5))
     policy = untrained_policy(get_task("BallCircle"))
     observation = np.zeros(8, np.float32)
@@ -163,6 +167,16 @@ def training_figures(seconds: float) -> dict[str, float]:
     }
 
 
+def method_figures(seconds: float) -> dict[str, float]:
+    """Every method as its cpu preset trains it, and how long that preset takes in all."""
+    figures = {}
+    for method in algos.METHODS:
+        rate, _, config = training_rate(method, "cpu", seconds / 3, 20)
+        figures[f"updates_per_second_cpu_{method}"] = rate
+        figures[f"minutes_cpu_{method}"] = config.steps / rate / 60
+    return figures
+
+
 def pool_figures(seconds: float) -> dict[str, float]:
     counts = {"BallCircle": 160, "CarCircle": 24, "CarGoal1": 20, "easysparse": 20}  # 20: the protocol's number
     return {name: rate for task, count in counts.items() for name, rate in evaluation_rates(task, count).items()}
@@ -173,7 +187,12 @@ def simulator_figures(seconds: float) -> dict[str, float]:
     return {name: rate for task in tasks for name, rate in simulator_rates(task, seconds / 5).items()}
 
 
-PARTS = {"training": training_figures, "pool": pool_figures, "simulators": simulator_figures}
+PARTS = {
+    "training": training_figures,
+    "methods": method_figures,
+    "pool": pool_figures,
+    "simulators": simulator_figures,
+}
 
 
 def main() -> None:

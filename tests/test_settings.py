@@ -9,7 +9,7 @@ import pytest
 from lspc import algos
 from lspc.algos.base import Method
 from lspc.errors import UserError
-from lspc.settings import resolve
+from lspc.settings import resolve, swept
 from lspc.tasks import Task, get_task
 
 
@@ -99,17 +99,21 @@ def test_every_preset_of_every_method_resolves_for_every_suite(name: str) -> Non
             hash(config)
 
 
-def test_every_setting_is_explained() -> None:
-    """The docstring under a field is its help text."""
-    import ast
-    import inspect
+def test_the_same_number_written_in_two_ways_is_the_same_setting() -> None:
+    one, other = (resolve(METHOD, "default", None, {"rate": rate, "mask": rate}).config for rate in (2, 2.0))
+    assert repr(one) == repr(other) == repr(Config(rate=2.0, mask=2.0))
+    ranged = resolve(algos.get("lspc"), "default", None, {"restriction_range": (0.5, 2)}).config
+    assert repr(ranged.restriction_range) == "(0.5, 2.0)"
+    assert repr(resolve(METHOD, "default", None, {"steps": 2}).config.steps) == "2"
 
-    for name in algos.METHODS:
-        (tree,) = ast.parse(inspect.getsource(algos.get(name).Config)).body
-        assert isinstance(tree, ast.ClassDef)
-        places = [i for i, node in enumerate(tree.body) if isinstance(node, ast.AnnAssign)]
-        assert places
-        for i in places:
-            after = tree.body[i + 1]
-            assert isinstance(after, ast.Expr), ast.unparse(tree.body[i])
-            assert isinstance(after.value, ast.Constant)
+
+def test_a_sweep_as_a_user_writes_it() -> None:
+    assert swept(None) == {"": {}}
+    assert swept("rate=1,2.5") == {"rate=1": {"rate": 1}, "rate=2.5": {"rate": 2.5}}
+    assert swept("rate=1") == {"rate=1": {"rate": 1}}
+    assert swept("form=mean,sum") == {"form=mean": {"form": "mean"}, "form=sum": {"form": "sum"}}
+    assert swept("mask=None,0.5") == {"mask=None": {"mask": None}, "mask=0.5": {"mask": 0.5}}
+    assert swept("width=(8,8),(4,)") == {"width=(8,8)": {"width": (8, 8)}, "width=(4,)": {"width": (4,)}}
+    for wrong in ("rate", "rate=", "=1,2", "rate=1,1"):
+        with pytest.raises(UserError, match=r"cannot sweep over .*: write NAME=VALUE,VALUE"):
+            swept(wrong)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, fields, make_dataclass
 from inspect import getdoc
 from pathlib import Path
@@ -168,6 +168,12 @@ class TrainOptions:
     """The task, for its settings and for evaluation later."""
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0,)
     """Training seeds; several are trained in one program."""
+    sweep: Annotated[str | None, _shown("NAME=VALUE,VALUE ...")] = None
+    """Train once for each value of a setting, into OUT/NAME=VALUE; LSPC's critics are then trained once for all."""
+    evaluate_every: Annotated[int | None, _shown("INT")] = None
+    """Measure the policies every so many updates, for `lspc figure training-curves`."""
+    evaluate_episodes: int = 5
+    """Episodes of each such measurement."""
     tensorboard: Json = False
     """Also write TensorBoard files."""
 
@@ -181,6 +187,7 @@ def train(arguments: Sequence[str]) -> None:
     from lspc.report import terminal
 
     first = _first_look(arguments)
+    _one_device_per_seed(len(first.seeds))
     method = algos.get(first.algo)
     path = first.data or data.bundled()
     known = _task(first.task, path)
@@ -203,6 +210,10 @@ def train(arguments: Sequence[str]) -> None:
         if getattr(wanted, field.name) != getattr(resolved.config, field.name)
     }
     config, provenance = settings.resolve(method, first.preset, known, given)
+    runs = {
+        first.out / name: settings.resolve(method, first.preset, known, {**given, **swept})
+        for name, swept in settings.swept(first.sweep).items()
+    }
     dataset = _open(path)
     terminal.errors.print(
         f"{first.algo} on {path} ({len(dataset.episodes)} episodes): {config.steps} updates of {config.batch_size}, "
@@ -222,11 +233,39 @@ def train(arguments: Sequence[str]) -> None:
             told = " ".join(f"{part} {value:.2g}" for part, value in losses.items())
             display.update(bar, completed=now.step, note=f"{now.updates_per_second:.0f}/s, loss: {told}")
 
-        training.train(
-            dataset, first.out, config, method=first.algo, seeds=first.seeds, task=known, provenance=provenance,
-            tensorboard=first.tensorboard, on_progress=show,
-        )  # fmt: skip
-    terminal.errors.print(f"done: lspc evaluate {first.out}", highlight=False)
+        with ExitStack() as stack:
+            training.train_together(
+                dataset, runs, method=first.algo, seeds=first.seeds, task=known, tensorboard=first.tensorboard,
+                interim=_interim(first, known, stack), on_progress=show,
+            )  # fmt: skip
+    done = " ".join(map(str, runs))
+    terminal.errors.print(f"done: lspc evaluate {done}", highlight=False, soft_wrap=True)
+
+
+def _one_device_per_seed(seeds: int) -> None:
+    """On a machine without accelerators, let its cores share out the seeds: small networks cannot keep two busy."""
+    import jax
+
+    from lspc.sims.pool import usable_cores
+
+    if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+        with suppress(RuntimeError):  # in a program that has computed something already it is too late
+            jax.config.update("jax_num_cpu_devices", min(seeds, usable_cores()))
+
+
+def _interim(options: TrainOptions, task: Any, stack: ExitStack) -> Any:
+    """What measures the policies while they are trained, if that was asked for."""
+    from lspc import evaluation, training
+    from lspc.sims.pool import Pool
+
+    if options.evaluate_every is None:
+        return None
+    if min(options.evaluate_every, options.evaluate_episodes) < 1:
+        raise UserError("--evaluate-every and --evaluate-episodes must be 1 or more")
+    if task is None:
+        raise UserError("--evaluate-every needs a simulator: say --task TASK (see `lspc tasks`)")
+    pool = stack.enter_context(Pool(task))
+    return training.Interim(options.evaluate_every, evaluation.Interim(pool, task, options.evaluate_episodes))
 
 
 def _first_look(arguments: Sequence[str]) -> TrainOptions:
@@ -478,33 +517,128 @@ def report(
 
 
 def figure(
-    name: Annotated[Literal["transfer", "maps"], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")],
+    name: Annotated[
+        Literal[
+            "training-curves",
+            "action-space",
+            "restriction-sweep",
+            "converse",
+            "lambda",
+            "expectile",
+            "transfer",
+            "maps",
+            "dataset-profile",
+            "all",
+        ],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="NAME"),
+    ],
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, _shown("[RUN ...]")] = (),
-    out: Annotated[Path, _shown("PNG", "NAME.png")] = Path(),
+    out: Annotated[Path, _shown("PNG", "NAME.png; all: the folder figures/TASK")] = Path(),
     policy: Annotated[str, tyro.conf.arg(metavar="POLICY")] = "LSPC-O",
+    data: Annotated[Path | None, _shown("FILE", "the one the run learned from")] = None,
+    seeds: Annotated[tuple[int, ...], _shown("INT ...", "the run's first; all: 0 1")] = (),
+    task: Annotated[str | None, _shown("TASK", "the one named in the data")] = None,
+    preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "cpu",
 ) -> None:
     """Draw one of the paper's figures.
 
-    transfer: reward and cost of runs on every task they were evaluated on.
+    training-curves RUN ...: reward and cost against updates.
+
+    action-space RUN: what CVAE, LSPC-S and LSPC-O do in one state.
+
+    restriction-sweep RUN: reward and cost of LSPC-O over eps.
+
+    converse RUN CONVERSE_RUN: LSPC-O and converse LSPC-O over eps.
+
+    lambda RUN ...: runs that differ in cost_temperature alone.
+
+    expectile RUN ...: runs that differ in expectile alone.
+
+    transfer RUN ...: reward and cost on every task they were evaluated on.
 
     maps: the roads of MetaDrive's easy, medium and hard tasks.
 
+    dataset-profile --data FILE: cost and reward of a dataset's episodes.
+
+    all --data FILE [--task TASK]: trains what is needed and draws all but transfer and maps.
+
     Args:
-        name: transfer or maps.
+        name: One of the names above.
         runs: The run folders a figure is made from.
         out: The picture to write.
-        policy: Which of the runs' policies.
+        policy: Which of the runs' policies (transfer).
+        data: The dataset (action-space, dataset-profile, all).
+        seeds: Which training seed's policy (action-space), or the seeds to train (all).
+        task: The task to measure on (all).
+        preset: The settings to train with (all).
     """
+    from lspc import files
     from lspc.report import figures, terminal
 
+    takes = {"maps": 0, "dataset-profile": 0, "all": 0, "action-space": 1, "restriction-sweep": 1, "converse": 2}
+    if len(runs) != takes.get(name, len(runs)):
+        usage = {0: "", 1: " RUN", 2: " RUN CONVERSE_RUN"}[takes[name]]
+        usage += " --data FILE" if name in ("dataset-profile", "all") else ""
+        raise UserError(f"{name} was given {len(runs)} runs; the command is: lspc figure {name}{usage}")
     picture = Path(f"{name}.png") if out == Path() else out
+    if name == "all":
+        _figure_set(task, data, out, seeds or (0, 1), preset)
+        return
     if name == "maps":
         figures.maps_figure(picture)
-    else:
+    elif name == "dataset-profile":
+        if data is None:
+            raise UserError("name the dataset: lspc figure dataset-profile --data FILE")
+        known = _task(None, data)
+        budgets = known.thresholds if known else (10, 20, 40)
+        figures.dataset_profile_figure(_open(data), budgets, picture, title=known.name if known else data.name)
+    elif name == "transfer":
         from lspc.report.transfer import transfer_figure
 
         transfer_figure(runs, picture, policy)
+    elif name == "training-curves":
+        from lspc.report.curves import training_curves_figure
+
+        training_curves_figure(runs, picture)
+    elif name == "action-space":
+        from lspc.report.actions import action_space_figure
+
+        dataset = _dataset_of(files.read_run(runs[0]), data)
+        if dataset is None:
+            raise UserError(f"the data that {runs[0]} learned from are not where it found them: add --data FILE")
+        action_space_figure(runs[0], dataset, picture, seeds[0] if seeds else None)
+    else:
+        from lspc.report import sweeps
+
+        if name == "restriction-sweep":
+            sweeps.restriction_sweep_figure(runs[0], picture)
+        elif name == "converse":
+            sweeps.converse_figure(runs[0], runs[1], picture)
+        else:
+            sweeps.setting_figure(runs, {"lambda": "cost_temperature"}.get(name, name), picture)
     terminal.console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
+
+
+def _figure_set(name: str | None, data: Path | None, out: Path, seeds: Sequence[int], preset: str) -> None:
+    if data is None:
+        raise UserError("name the dataset: lspc figure all --data FILE")
+    known = _task(name, data)
+    if known is None:
+        raise UserError(f"{data} does not say of which task it is: add --task TASK (see `lspc tasks`)")
+    _one_device_per_seed(len(seeds))
+    from lspc.report import figure_set, terminal
+
+    with terminal.progress(counted=True) as display:
+        bar = display.add_task("figures", total=None, note="compiling")
+
+        def show(stage: figure_set.Stage) -> None:
+            display.update(bar, completed=stage.done, total=stage.total, note=stage.what)
+
+        folder = Path("figures") / known.name if out == Path() else out
+        pictures = figure_set.figure_set(known, _open(data), folder, preset=preset, seeds=seeds, on_stage=show)
+    for picture in pictures:
+        terminal.console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
 
 
 def algos(json: Json = False) -> None:
@@ -631,13 +765,14 @@ def bench(
     failures: dict[str, str] = {}
     if not from_records:
         from lspc.algos import METHODS
+        from lspc.settings import parse
 
         names = [get_task(name).name for name in tasks] or [task.name for task in all_tasks() if task.suite == suite]
         crew = _crew(executor, address, workers)
         places = grid.find_data(data, names)
         planned = grid.make_plan(
             places, list(METHODS) if "all" in algos else algos, preset=preset,
-            overrides=grid.parse_settings(settings), seeds=seeds, together=seeds_together, episodes=episodes,
+            overrides=parse(settings), seeds=seeds, together=seeds_together, episodes=episodes,
             modes=actions,
         )  # fmt: skip
         if plan:

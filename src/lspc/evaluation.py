@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lspc import calibration, files
+from lspc.algos.base import Policy
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.policy import load_policy, policy_folder
+from lspc.policy import TrainedPolicy, load_policy, policy_folder
 from lspc.sims.pool import Pool
 from lspc.tasks import Task, normalised_cost, normalised_reward
 from lspc.version import __version__
@@ -75,27 +76,50 @@ def evaluate(
                 [first_seed + i for i in range(episodes)],
                 on_episode=lambda _: on_episode() if on_episode else None,
             )
-            identity = {
-                "run": run.resolve().name,
-                "task": task.name,
-                "trained_on": description["task"],
-                "method": description["method"],
-                "policy": policy_name(cell.variant, description["config"]),
-                "restriction": cell.restriction,
-                "guard": cell.guard,
-                "mode": cell.mode,
-                "training_seed": cell.seed,
-                "updates": description["config"]["steps"],
-                "dataset": description["dataset"]["fingerprint"],
-                "config": files.content_hash(description["config"]),
-                "lspc_version": __version__,
-            }
+            identity = _identity(run, description, task, cell, description["config"]["steps"])
             if cell.guard is not None:
                 counted = policy.guard.interventions
                 identity["intervened"] = (counted["too_costly"] + counted["unfamiliar"]) / max(counted["steps"], 1)
             records += [{**identity, **episode._asdict()} for episode in rolled]
     _store(run / records_file, records)
     return records
+
+
+def _identity(run: Path, description: dict[str, Any], task: Task, cell: "_Cell", updates: int) -> Record:
+    """What tells a record's policy from every other."""
+    return {
+        "run": run.resolve().name,
+        "task": task.name,
+        "trained_on": description["task"],
+        "method": description["method"],
+        "policy": policy_name(cell.variant, description["config"]),
+        "restriction": cell.restriction,
+        "guard": cell.guard,
+        "mode": cell.mode,
+        "training_seed": cell.seed,
+        "updates": updates,
+        "dataset": description["dataset"]["fingerprint"],
+        "config": files.content_hash(description["config"]),
+        "lspc_version": __version__,
+    }
+
+
+class Interim:
+    """Measures policies while they are trained: what `lspc.training.Interim` calls."""
+
+    def __init__(self, pool: Pool, task: Task, episodes: int) -> None:
+        self._pool, self._task = pool, task
+        self._seeds = [FIRST_EPISODE_SEED + i for i in range(episodes)]
+
+    def __call__(self, run: Path, description: dict[str, Any], net: Policy, seed: int, updates: int) -> list[Record]:
+        records: list[Record] = []
+        for variant in net.variants:
+            mode = usual_mode(variant)
+            act = TrainedPolicy(net, variant, description).for_episodes(sampled=mode == "sampled")
+            cell = _Cell(seed, variant, mode, None, None)
+            identity = _identity(run, description, self._task, cell, updates)
+            records += [{**identity, **episode._asdict()} for episode in self._pool.run(act, self._seeds)]
+        return records
 
 
 def check_fits(run: Path, task: Task) -> dict[str, Any]:
@@ -138,6 +162,11 @@ def _cells(
 def _row_name(policy: str, restriction: float | None, guard: float | None) -> str:
     eps = "" if restriction is None else f", eps {restriction:g}"
     return policy + eps + ("" if guard is None else f", guard {guard:g}")
+
+
+def usual_mode(policy: str) -> str:
+    """How a policy acts in curves and figures: the CVAE's actions without noise would be LSPC-S's to the last bit."""
+    return "sampled" if policy == "CVAE" else "deterministic"
 
 
 def policy_name(variant: str, config: dict[str, Any]) -> str:

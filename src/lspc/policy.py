@@ -4,7 +4,8 @@ The folder holds weights.safetensors and card.json (method, settings, data stati
 rebuilds the network's shape from the card and fills in the weights; nothing in the folder can run code.
 """
 
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,8 +161,20 @@ class TrainedPolicy:
         """A function for the evaluation pool, whose noise depends on (episode seed, step) alone."""
         if isinstance(self.net, SequencePolicy):
             return _Remembering(self.net, self.variant, sampled)
-        compiled = jax.jit(partial(_episode_actions, self.net, variant=self.variant, sampled=sampled))
-        return lambda seen: np.asarray(compiled(seen.observations, seen.seeds, seen.steps))
+        leaves, shape = jax.tree.flatten(self.net)
+        compiled = _compiled_actions(shape, self.variant, sampled)
+        return lambda seen: np.asarray(compiled(leaves, seen.observations, seen.seeds, seen.steps))
+
+
+@lru_cache(maxsize=32)
+def _compiled_actions(shape: Any, variant: str, sampled: bool) -> Callable[..., Any]:
+    """One program for all policies of a shape: a run's policies are measured many times while it is trained."""
+
+    def actions(leaves: Any, observations: Any, seeds: Any, steps: Any) -> Any:
+        net = jax.tree.unflatten(shape, leaves)
+        return net(observations, _episode_noise(net, seeds, steps, sampled), variant)
+
+    return jax.jit(actions)
 
 
 def _episode_noise(net: Policy, seeds: Any, steps: Any, sampled: bool) -> Any:
@@ -169,10 +182,6 @@ def _episode_noise(net: Policy, seeds: Any, steps: Any, sampled: bool) -> Any:
         return jax.random.normal(jax.random.fold_in(jax.random.key(seed), step), (net.noise_dim,))
 
     return jax.vmap(noise)(seeds, steps) if sampled else jnp.zeros((seeds.shape[0], net.noise_dim))
-
-
-def _episode_actions(net: Policy, observations: Any, seeds: Any, steps: Any, *, variant: str, sampled: bool) -> Any:
-    return net(observations, _episode_noise(net, seeds, steps, sampled), variant)
 
 
 class _Remembering:

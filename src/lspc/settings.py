@@ -1,6 +1,7 @@
 """Where each setting of a run comes from: defaults < preset < task < user, and never silently."""
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -34,9 +35,40 @@ def resolve(method: Method, preset: str, task: Task | None, user: Mapping[str, A
                 raise UserError(f"unknown setting {name!r}; known: {', '.join(sorted(kinds))}")
             if not _fits(value, kinds[name]):
                 raise UserError(f"{name} cannot be {value!r}: it must be {_told(kinds[name])}")
-        config = replace(config, **values)
+        # One way to write a number, so that the same settings are known as the same.
+        config = replace(config, **{name: _as_kind(value, kinds[name]) for name, value in values.items()})
         provenance.update(dict.fromkeys(values, layer))
     return Resolved(config, provenance)
+
+
+def parse(given: Iterable[str]) -> dict[str, Any]:
+    """`steps=5`, `cdt.width=16`, `hidden=(8, 8)` as a user writes them."""
+    parsed: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UserError(f"cannot read the setting {text!r}: write NAME=VALUE or METHOD.NAME=VALUE")
+        parsed[name] = _value(value)
+    return parsed
+
+
+def swept(text: str | None) -> dict[str, dict[str, Any]]:
+    """`expectile=0.5,0.7` as a folder's name -> the settings for it; without a sweep one nameless entry."""
+    if text is None:
+        return {"": {}}
+    name, equals, values = text.partition("=")
+    whole = _value(values)
+    each = whole if isinstance(whole, tuple) else tuple(_value(value) for value in values.split(","))
+    if not (name and equals and values) or len(set(each)) < len(each):
+        raise UserError(f"cannot sweep over {text!r}: write NAME=VALUE,VALUE with different values")
+    return {f"{name}={str(value).replace(' ', '')}": {name: value} for value in each}
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -50,6 +82,14 @@ def _fits(value: Any, kind: Any) -> bool:
         case _:
             wanted = (int, float) if kind is float else kind
             return isinstance(value, wanted) and isinstance(value, bool) == (kind is bool)
+
+
+def _as_kind(value: Any, kind: Any) -> Any:
+    if isinstance(value, tuple):
+        inside = next(part for part in (kind, *get_args(kind)) if get_origin(part) is tuple)
+        return tuple(_as_kind(item, get_args(inside)[0]) for item in value)
+    takes_float = float in (kind, *get_args(kind)) and int not in get_args(kind)
+    return float(value) if takes_float and isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _told(kind: Any) -> str:

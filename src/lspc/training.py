@@ -1,14 +1,15 @@
 """The loop: data on the device, chunks of updates in one compiled scan, everything else at chunk borders.
 
 A run is a folder. Every random draw is a function of (seed, step), so a run that was killed goes on from its last
-checkpoint and ends bit for bit where an uninterrupted one ends.
+checkpoint and ends bit for bit where an uninterrupted one ends. Seeds are shared out among the devices; runs that
+differ in a few settings can be trained together, so that what they have in common is computed once.
 """
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -18,13 +19,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from lspc import algos, checkpoints, files, policy
 from lspc.algos import base
-from lspc.algos.base import Method, Metrics, Spec
+from lspc.algos.base import Method, Metrics, Policy, Spec
 from lspc.data import Dataset
 from lspc.errors import UserError
+from lspc.settings import Resolved
 from lspc.tasks import Task
 from lspc.version import __version__
 
@@ -71,15 +74,78 @@ def make_chunk(method: Method, spec: Spec, config: Any) -> Callable[..., tuple[A
         return state, jax.tree.map(jnp.mean, metrics)
 
     def chunk(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
-        def run(state: Any, seed: Array) -> tuple[Any, Metrics]:
-            return one_seed(state, seed, table, start, length)
+        def all_seeds(states: Any, seeds: Array, table: Any, start: Array) -> tuple[Any, Metrics]:
+            def run(state: Any, seed: Array) -> tuple[Any, Metrics]:
+                return one_seed(state, seed, table, start, length)
 
-        # One seed after the other keeps a CPU's caches warm; an accelerator has room for all of them at once.
-        if jax.default_backend() == "cpu":
-            return jax.lax.map(lambda pair: run(*pair), (states, seeds))
-        return jax.vmap(run)(states, seeds)
+            # One seed after the other keeps a CPU's caches warm; an accelerator has room for all of them at once.
+            if jax.default_backend() == "cpu":
+                return jax.lax.map(lambda pair: run(*pair), (states, seeds))
+            return jax.vmap(run)(states, seeds)
+
+        return _shared_out(all_seeds, seeds.size)(states, seeds, table, start)
 
     return jax.jit(chunk, static_argnames="length", donate_argnums=0)
+
+
+def _mesh(seeds: int) -> Mesh:
+    """The devices that have a seed to work on."""
+    return Mesh(np.array(jax.devices()[:seeds]), ("seeds",))
+
+
+def _shared_out(work: Callable[..., Any], seeds: int) -> Callable[..., Any]:
+    """`work` on every device at once, each with its part of the seeds; a device too many repeats the last seed."""
+    mesh = _mesh(seeds)
+    if mesh.size == 1:
+        return work
+    one_each = PartitionSpec("seeds")
+    everywhere = jax.shard_map(
+        work, mesh=mesh, in_specs=(one_each, one_each, PartitionSpec(), PartitionSpec()), out_specs=one_each,
+        check_vma=False,
+    )  # fmt: skip
+    places = jnp.minimum(jnp.arange(seeds + -seeds % mesh.size), seeds - 1)
+
+    def shared_out(states: Any, numbers: Array, table: Any, start: Array) -> Any:
+        states, numbers = jax.tree.map(lambda leaf: leaf[places], (states, numbers))
+        return jax.tree.map(lambda leaf: leaf[:seeds], everywhere(states, numbers, table, start))
+
+    return shared_out
+
+
+class Together(NamedTuple):
+    """Several settings of one method as a method of its own: its config, state and metrics are tuples of theirs."""
+
+    method: Any
+
+    def init(self, key: Any, spec: Spec, configs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self.method.init(key, spec, config) for config in configs)
+
+    def draw(self, table: Any, key: Any, spec: Spec, configs: tuple[Any, ...]) -> Any:
+        return getattr(self.method, "draw", base.draw)(table, key, spec, configs[0])
+
+    def update(self, states: tuple[Any, ...], batch: Any, key: Any) -> tuple[tuple[Any, ...], tuple[Metrics, ...]]:
+        return self.method.update_together(states, batch, key)
+
+
+class Interim(NamedTuple):
+    """Measuring a run while it is trained, into its curve.jsonl."""
+
+    every: int
+    """Updates between measurements, rounded up to the end of a chunk."""
+    measure: Callable[[Path, dict[str, Any], Policy, int, int], list[dict[str, Any]]]
+    """The records of (run, its description, policy, training seed, updates so far)."""
+
+
+CURVE = "curve.jsonl"
+
+
+class _Run(NamedTuple):
+    out: Path
+    config: Any
+    description: dict[str, Any]
+
+    def finished(self) -> bool:
+        return all((_policy_folder(self.out, seed) / policy.CARD).exists() for seed in self.description["seeds"])
 
 
 def train(
@@ -92,55 +158,125 @@ def train(
     task: Task | None = None,
     provenance: dict[str, str] | None = None,
     tensorboard: bool = False,
+    interim: Interim | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Path:
     """Train `method` on `dataset` in the folder `out`, or go on with the run that is there; returns the folder.
 
     The folder holds config.json, metrics.jsonl, the last checkpoints and, at the end, policy/seed-N.
     """
-    out, module = Path(out), algos.get(method)
-    _check_request(dataset, config, seeds, task)
-    learned = module.prepare(dataset, config)
-    spec = Spec.of(learned)
-    description = _describe(dataset, learned, config, method, seeds, task, provenance or {}, spec)
-    with files.locked(out), _tensorboard(out if tensorboard else None) as track:
-        _claim(out, description)
-        if not all((_policy_folder(out, seed) / policy.CARD).exists() for seed in seeds):
-            states = _run(module, learned, spec, config, seeds, out, track, on_progress)
-            for i, seed in enumerate(seeds):
-                net = module.policy(jax.tree.map(lambda leaf, i=i: leaf[i], states))
-                policy.save(_policy_folder(out, seed), net, {**description, "training_seed": seed})
-    return out
+    resolved = Resolved(config, provenance or {})
+    train_together(
+        dataset, {Path(out): resolved}, method=method, seeds=seeds, task=task, tensorboard=tensorboard,
+        interim=interim, on_progress=on_progress,
+    )  # fmt: skip
+    return Path(out)
 
 
-def _run(module: Method, learned: Dataset, spec: Spec, config: Any, seeds: Sequence[int], out: Path,
-         track: "Track", on_progress: Callable[[Progress], None] | None) -> Any:  # fmt: skip
-    """From the last checkpoint to the last update; returns the states, stacked by seed."""
-    states, step = _restore(out, lambda: init_states(module, spec, config, seeds))
-    table = jax.device_put(getattr(module, "table", base.table)(learned, config))
-    seed_array, chunk = jnp.asarray(seeds), make_chunk(module, spec, config)
-    bounds = module.metric_bounds(spec, config)
+def train_together(
+    dataset: Dataset,
+    runs: Mapping[Path, Resolved],
+    *,
+    method: str = "lspc",
+    seeds: Sequence[int] = (0,),
+    task: Task | None = None,
+    tensorboard: bool = False,
+    interim: Interim | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Train one run for each folder, as if each were alone, in the time of one and a part of the others.
+
+    Their settings may differ only in what the method can share the rest of (its OF_POLICIES).
+    """
+    module = algos.get(method)
+    _check_together(method, [config for config, _ in runs.values()])
+    planned, learned, spec = [], dataset, None
+    for out, (config, provenance) in runs.items():
+        _check_request(dataset, config, seeds, task)
+        learned = module.prepare(dataset, config)
+        spec = Spec.of(learned)
+        planned.append(_Run(out, config, _describe(dataset, learned, config, method, seeds, task, provenance, spec)))
+    with ExitStack() as stack:
+        for run in planned:
+            stack.enter_context(files.locked(run.out))
+            _claim(run.out, run.description)
+        left = [run for run in planned if not run.finished()]
+        if not left or spec is None:
+            return
+        tracks = [stack.enter_context(_tensorboard(run.out if tensorboard else None)) for run in left]
+        states = _train(module, learned, spec, left, tracks, interim, on_progress)
+        for run, stacked in zip(left, states, strict=True):
+            for seed, state in _by_seed(stacked, seeds):
+                policy.save(
+                    _policy_folder(run.out, seed), module.policy(state), {**run.description, "training_seed": seed}
+                )
+
+
+def _check_together(method: str, configs: Sequence[Any]) -> None:
+    can_differ = getattr(algos.get(method), "OF_POLICIES", ())
+    for config in configs[1:]:
+        for name, value in asdict(config).items():
+            if value != getattr(configs[0], name) and name not in can_differ:
+                told = (
+                    f"settings that can: {', '.join(sorted(can_differ))}"
+                    if can_differ
+                    else f"{method} can share none"
+                )
+                raise UserError(
+                    f"runs that differ in {name} cannot be trained together: train them one by one ({told})"
+                )
+
+
+def _by_seed(stacked: Any, seeds: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    for i, seed in enumerate(seeds):
+        yield seed, jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
+
+
+def _train(module: Method, learned: Dataset, spec: Spec, runs: Sequence[_Run], tracks: Sequence["Track"],
+           interim: Interim | None, on_progress: Callable[[Progress], None] | None) -> tuple[Any, ...]:  # fmt: skip
+    """From the last checkpoint to the last update; returns each run's states, stacked by seed."""
+    configs, seeds = tuple(run.config for run in runs), runs[0].description["seeds"]
+    alone, total = len(runs) == 1, configs[0].steps
+    made = make_chunk(module, spec, configs[0]) if alone else make_chunk(Together(module), spec, configs)
+
+    def chunk(states: tuple[Any, ...], start: int, length: int) -> tuple[Any, Any]:
+        """Tuples, one part for each run."""
+        given = states[0] if alone else states
+        after, metrics = made(given, jnp.asarray(seeds), table, jnp.asarray(start), length=length)
+        return ((after,), (metrics,)) if alone else (after, metrics)
+
+    states, step = _restore(runs, lambda config: init_states(module, spec, config, seeds))
+    table = getattr(module, "table", base.table)(learned, configs[0])
+    table = jax.device_put(table, NamedSharding(_mesh(len(seeds)), PartitionSpec()))
     with _stop_requests() as stop:
-        while step < config.steps:
-            length, began = min(CHUNK, config.steps - step), time.perf_counter()
-            states, metrics = chunk(states, seed_array, table, jnp.asarray(step), length=length)
-            per_seed = {name: np.asarray(values).tolist() for name, values in metrics.items()}
+        while step < total:
+            length, began = min(CHUNK, total - step), time.perf_counter()
+            states, metrics = chunk(states, step, length)
+            found = [{name: np.asarray(values).tolist() for name, values in each.items()} for each in metrics]
+            took = time.perf_counter() - began
             step += length
-            if ill := _illness(per_seed, bounds, seeds) or _broken_weights(states):
-                raise UserError(_divergence(ill, out, step))
-            lines = [
-                {"step": step, "seed": seed, **{name: values[i] for name, values in per_seed.items()}}
-                for i, seed in enumerate(seeds)
-            ]
-            files.append_jsonl(out / "metrics.jsonl", lines)
-            _save(out, states, step)
-            track(lines)
+            for run, state, per_seed in zip(runs, states, found, strict=True):
+                bounds = module.metric_bounds(spec, run.config)
+                if ill := _illness(per_seed, bounds, seeds) or _broken_weights(state):
+                    raise UserError(_divergence(ill, run.out, step))
+            for run, state, per_seed, track in zip(runs, states, found, tracks, strict=True):
+                lines = [
+                    {"step": step, "seed": seed, **{name: values[i] for name, values in per_seed.items()}}
+                    for i, seed in enumerate(seeds)
+                ]
+                files.append_jsonl(run.out / "metrics.jsonl", lines)
+                track(lines)
+                if interim and (step // interim.every > (step - length) // interim.every or step == total):
+                    for seed, one in _by_seed(state, seeds):
+                        if records := interim.measure(run.out, run.description, module.policy(one), seed, step):
+                            files.append_jsonl(run.out / CURVE, records)
+                _save(run.out, state, step)
             if on_progress:
-                means = {name: float(np.mean(values)) for name, values in per_seed.items()}
-                on_progress(Progress(step, config.steps, means, length / (time.perf_counter() - began)))
-            if stop.is_set() and step < config.steps:
+                means = {name: float(np.mean(values)) for name, values in found[0].items()}
+                on_progress(Progress(step, total, means, length / took))
+            if stop.is_set() and step < total:
                 raise Interrupted(
-                    f"stopped at update {step} of {config.steps}, all saved; run the same command again to go on"
+                    f"stopped at update {step} of {total}, all saved; run the same command again to go on"
                 )
     return states
 
@@ -212,18 +348,25 @@ def _save(out: Path, states: Any, step: int) -> None:
         old.unlink()
 
 
-def _restore(out: Path, fresh: Callable[[], Any]) -> tuple[Any, int]:
-    """The newest checkpoint, with the metrics cut back to it; fresh states if there is none."""
-    paths, step = checkpoint_paths(out), 0
-    if paths:
-        step = int(checkpoints.read_facts(paths[-1])["step"])
-        states = checkpoints.read(paths[-1], eqx.filter_eval_shape(fresh))
+def _restore(runs: Sequence[_Run], fresh: Callable[[Any], Any]) -> tuple[tuple[Any, ...], int]:
+    """The newest checkpoints that all runs have, with everything later removed; fresh states if there are none."""
+    paths = [{checkpoints.read_facts(path)["step"]: path for path in checkpoint_paths(run.out)} for run in runs]
+    step: int = max(set.intersection(*(set(there) for there in paths)), default=0)
+    if step:
+        states = [
+            checkpoints.read(there[step], eqx.filter_eval_shape(lambda run=run: fresh(run.config)))
+            for run, there in zip(runs, paths, strict=True)
+        ]
     else:
-        states = fresh()
-    metrics = out / "metrics.jsonl"
-    if metrics.exists():
-        files.write_jsonl(metrics, [row for row in files.read_jsonl(metrics) if row["step"] <= step])
-    return states, step
+        states = [fresh(run.config) for run in runs]
+    for run, there in zip(runs, paths, strict=True):
+        for path in (path for later, path in there.items() if later > step):
+            path.unlink()
+        for name, count in (("metrics.jsonl", "step"), (CURVE, "updates")):
+            if (run.out / name).exists():
+                kept = [row for row in files.read_jsonl(run.out / name) if row[count] <= step]
+                files.write_jsonl(run.out / name, kept)
+    return tuple(states), step
 
 
 def _illness(metrics: dict[str, list[float]], bounds: dict[str, float], seeds: Sequence[int]) -> str | None:

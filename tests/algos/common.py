@@ -7,6 +7,7 @@ import ast
 import inspect
 from dataclasses import asdict
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -191,11 +192,34 @@ class MethodTests:
     def test_it_has_the_presets_and_explains_every_setting(self) -> None:
         assert self.module.PRESETS["default"] == {}
         assert self.module.PRESETS["cpu"]["steps"] <= 10_000
-        (tree,) = ast.parse(inspect.getsource(self.module.Config)).body
-        assert isinstance(tree, ast.ClassDef)
-        for i, node in enumerate(tree.body):
-            if isinstance(node, ast.AnnAssign):
-                assert isinstance(tree.body[i + 1], ast.Expr), ast.unparse(node)
+        for config in inspect.getmro(self.module.Config)[:-1]:  # settings may be inherited; the last is object
+            (tree,) = ast.parse(inspect.getsource(config)).body
+            assert isinstance(tree, ast.ClassDef)
+            for node, following in pairwise(tree.body):
+                assert not isinstance(node, ast.AnnAssign) or isinstance(following, ast.Expr), ast.unparse(node)
+            assert isinstance(tree.body[-1], ast.Expr), config
+
+
+class LagrangianTests(MethodTests):
+    """And for a PID Lagrangian: who hears of rewards, and of the multiplier."""
+
+    fixed = ("normaliser", "limits", "budget")
+    may_rest = ("pid",)
+
+    def test_rewards_reach_neither_costs_nor_the_cvae(self) -> None:
+        _, plain, _ = one_update(self.module, self.config())
+        _, poorer, _ = one_update(self.module, self.config(), changed(rewards=-DATA.rewards))
+        assert tiny.same((plain.cost, plain.cvae, plain.pid), (poorer.cost, poorer.cvae, poorer.pid))
+        assert not tiny.same(plain.reward, poorer.reward)
+        assert not tiny.same(plain.actor, poorer.actor)
+
+    def test_the_multiplier_reaches_the_actor_alone(self) -> None:
+        old, plain, _ = one_update(self.module, self.config())
+        dear = eqx.tree_at(lambda s: s.pid.pile, old, jnp.float32(1e4))  # a long history of excess
+        _, priced, metrics = one_update(self.module, self.config(), state=dear)
+        assert metrics["lagrangian/multiplier"] > 10
+        assert tiny.same((plain.reward, plain.cost, plain.cvae), (priced.reward, priced.cost, priced.cvae))
+        assert not tiny.same(plain.actor, priced.actor)
 
 
 # The ring of test_tiny_cmdp.py: speed is rewarded, speed above the place's limit costs 1 one step later.

@@ -1,10 +1,13 @@
-"""Behaviour cloning: its loss by hand, what it learns from, and that it finds the mean of what was done."""
+"""Behaviour cloning: its loss by hand, what it learns from, the mean of what was done, and BC-Safe on the ring."""
+
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from common import Learned
 
 from lspc.algos import bc
 from lspc.algos.base import Spec
@@ -77,3 +80,10 @@ def test_a_budget_keeps_the_episodes_within_it() -> None:
     assert Spec.of(kept).observation_mean == (2.5,)
     with pytest.raises(UserError, match=r"no episode costs 0\.5 or less"):
         bc.prepare(dataset, bc.Config(budget=0.5))
+
+
+def test_on_the_ring_bc_safe_is_safe_but_below_the_optimum(tmp_path: Path) -> None:
+    """It does the mean of the drivers within the limit, and the mean is slower than the best of them."""
+    reward, cost = Learned(tmp_path, "bc", steps=750, batch_size=128, hidden=(32, 32), budget=2.0).judged()
+    assert cost <= 2.0
+    assert 0.6 < reward < 0.9

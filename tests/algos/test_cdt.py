@@ -3,10 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
+from common import ring
+from test_tiny_cmdp import Driver, Floats, at_limit, drive, limit
 
 from lspc import training
 from lspc.algos import cdt
@@ -14,7 +18,7 @@ from lspc.algos.base import Spec
 from lspc.algos.transformer import Dropout, LayerNorm, Transformer, attention
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.policy import load_policy
+from lspc.policy import TrainedPolicy, load_policy
 from lspc.sims.pool import Act, Seen
 
 SMALL = cdt.Config(steps=4, batch_size=8, context=4, width=8, layers=1, heads=2, budget=25.0)
@@ -131,6 +135,60 @@ def test_asked_for_no_cost_it_takes_the_free_way(tmp_path: Path) -> None:
         np.testing.assert_allclose(policy.act(np.zeros(2)), taken[:1], atol=1e-5)
     assert np.mean(actions[0.0]) < -0.5
     assert np.mean(actions[8.0]) > 0.5
+
+
+def test_on_the_ring_who_allows_less_cost_gets_less(tmp_path: Path) -> None:
+    """One run, asked for other costs than it was trained for: it adapts without training again, say its authors."""
+    data = ring()
+    config = replace(
+        SMALL, steps=500, batch_size=64, width=32, dropout=0.0, learning_rate=2e-3, warmup=50, budget=2.0
+    )
+    trained = load_policy(training.train(data, tmp_path / "cdt", config, method="cdt"))
+    return_scale, cost_scale = cdt.scales(Spec.of(data))
+    found = []
+    for budget in (0.0, 2.0, 10.0):
+        wanted = cdt.best_target(data, replace(config, budget=budget))
+        asked = jnp.asarray([wanted / return_scale, budget / cost_scale], jnp.float32)
+        assert isinstance(trained.net, cdt.CdtPolicy)
+        if budget == config.budget:
+            np.testing.assert_allclose(trained.net.target, asked, rtol=1e-5)
+        net = eqx.tree_at(lambda policy: policy.target, trained.net, asked)
+        result = drive(remembering(TrainedPolicy(net, "CDT", trained.card), 200), 200, 9)
+        found.append((result.returns.mean() / drive(at_limit, 200, 9).returns.mean(), result.cost_returns.mean()))
+    (reward, cost), middle, dear = found
+    assert cost < 2
+    assert 0.6 < reward < middle[0] < dear[0]
+    assert cost < middle[1] < dear[1]
+
+
+def remembering(policy: TrainedPolicy, cars: int) -> Driver:
+    """A driver who knows what the last actions earned and cost: without that CDT cannot tell what is left."""
+    act, seeds, nothing = policy.for_episodes(sampled=False), np.zeros(cars, np.int64), np.zeros(cars, np.float32)
+    past = [Seen(np.zeros((cars, 3), np.float32), seeds, seeds - 1, nothing, nothing, np.arange(cars))]
+
+    def driver(observations: Floats) -> Floats:
+        seen = past[-1]._replace(observations=observations, steps=past[-1].steps + 1)
+        actions = act(seen)
+        over = observations[:, 2] > limit(np.arctan2(observations[:, 1], observations[:, 0]))
+        past.append(seen._replace(rewards=(actions[:, 0] + 1) / 2, costs=over.astype(np.float32)))
+        return actions
+
+    return driver
+
+
+def test_filling_counts_nothing() -> None:
+    """What stands at places before the episode's begin reaches neither loss nor metrics."""
+    spec, config = Spec.of(two_ways()), replace(SMALL, dropout=0.0, augment_share=0.0)
+    table = jax.tree.map(jnp.asarray, cdt.table(two_ways(), config))
+    windows = cdt.draw(table, jax.random.key(0), spec, config)
+    assert 0 < windows.real.mean() < 1
+    net, fill = cdt.Net(spec, config, key=jax.random.key(1)), 9.0 * (1 - windows.real)
+    other = windows._replace(
+        observations=windows.observations + fill[..., None], actions=windows.actions + fill[..., None],
+        wanted=windows.wanted + fill, costs=windows.costs + fill,
+    )  # fmt: skip
+    plain, filled = (cdt.total_loss(net, w, jax.random.key(2), config) for w in (windows, other))
+    tiny.close(plain, filled)
 
 
 def test_each_lane_remembers_its_own_episode(tmp_path: Path, dataset: Dataset) -> None:

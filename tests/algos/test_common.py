@@ -30,4 +30,4 @@ class TestCdt(MethodTests):
 @pytest.mark.parametrize("name", algos.METHODS)
 def test_every_method_has_the_common_tests(name: str) -> None:
     tests = "\n".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    assert re.search(rf'\(MethodTests\):\n    method = "{name}"', tests)
+    assert re.search(rf'\(\w+Tests\):\n    method = "{name}"', tests)

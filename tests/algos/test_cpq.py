@@ -105,6 +105,17 @@ def test_the_reward_backup_is_masked_where_the_next_action_costs_too_much() -> N
     assert not tiny.same(free.reward, other.reward)
 
 
+def test_where_nothing_can_be_afforded_the_actor_stands_still() -> None:
+    """Kept from the method as it is; the docs tell to watch the share of affordable actions."""
+    old, _, _ = one_update(METHOD, small(METHOD))
+    costly = eqx.tree_at(
+        lambda s: [n.layers[-1].bias for n in s.cost.q.net], old, [jnp.asarray([99.0], jnp.float32)] * 2
+    )
+    _, new, metrics = one_update(METHOD, small(METHOD), state=costly)
+    assert metrics["policy/affordable_share"] == 0
+    assert tiny.same(old.actor.net, new.actor.net)
+
+
 def test_alpha_rises_until_the_unknown_cost_enough() -> None:
     config = small(METHOD)
     before, new, metrics = one_update(METHOD, config)

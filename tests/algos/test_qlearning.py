@@ -46,7 +46,7 @@ def test_limits_are_what_the_largest_step_repeated_for_ever_would_bring() -> Non
     limits = qlearning.limits(tiny.SPEC, 0.9, 0.1)  # rewards up to 3, costs up to 1
     np.testing.assert_allclose(np.asarray(limits.reward), [-3, 3], rtol=1e-5)
     np.testing.assert_allclose(np.asarray(limits.cost), [0, 10], rtol=1e-5)
-    bounds = qlearning.metric_bounds(tiny.SPEC, 0.9, 0.1)
+    bounds = qlearning.metric_bounds(tiny.SPEC, qlearning.Config(discount=0.9, reward_scale=0.1))
     assert bounds == pytest.approx({"reward/q_max": 30, "cost/q_max": 100})
 
 

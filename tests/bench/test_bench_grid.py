@@ -6,8 +6,9 @@ import pytest
 
 from lspc import algos, files
 from lspc.bench import grid
-from lspc.bench.grid import Plan, budgets, find_data, keep_plan, make_plan, orders, parse_settings, read_plan
+from lspc.bench.grid import Plan, budgets, find_data, keep_plan, make_plan, orders, read_plan
 from lspc.errors import UserError
+from lspc.settings import parse
 from lspc.tasks import get_task
 
 BULLET = get_task("BallRun")
@@ -52,7 +53,7 @@ def test_seeds_go_together_as_far_as_the_plan_says() -> None:
 
 
 def test_settings_for_all_methods_and_for_one() -> None:
-    given = parse_settings(["steps=5", "lspc.hidden=(8, 8)", "lspc.latent_form=clamp", "bc.learning_rate=1e-2"])
+    given = parse(["steps=5", "lspc.hidden=(8, 8)", "lspc.latent_form=clamp", "bc.learning_rate=1e-2"])
     assert given == {"steps": 5, "lspc.hidden": (8, 8), "lspc.latent_form": "clamp", "bc.learning_rate": 0.01}
     made = {order.method: order.config for order in orders(plan(settings=given), Path("bench"), DATA)}
     assert made["bc"]["steps"] == made["lspc"]["steps"] == 5
@@ -60,7 +61,7 @@ def test_settings_for_all_methods_and_for_one() -> None:
     assert made["bc"]["learning_rate"] == 0.01
     for wrong in ("steps", "=5"):
         with pytest.raises(UserError, match="cannot read the setting"):
-            parse_settings([wrong])
+            parse([wrong])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ The actor is free, but the maximum mean discrepancy between its actions and thos
 below a threshold; a second multiplier, alpha, sees to that.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -13,33 +13,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos import cvae, gaussian, lagrangian, qlearning
-from lspc.algos.base import Batch, Metrics, Normaliser, Spec
-from lspc.algos.cvae import Cvae
+from lspc.algos.base import Batch, Metrics, Spec
 from lspc.algos.iql import Twins
 from lspc.algos.mmd import gaussian_mmd
-from lspc.data import Dataset
 from lspc.nets import MLP, Learner
-from lspc.tasks import Task
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(qlearning.Config):
     steps: int = 300_000
     """Gradient updates."""
-    batch_size: int = 512
-    """Transitions per update."""
-    budget: float = 10.0
-    """Cost that an episode may run up."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of actor and critics."""
-    cvae_hidden: tuple[int, ...] = (400, 400)
-    """Widths of the hidden layers of the CVAE."""
     learning_rate: float = 1e-3
     """Adam's step size, for all parts, and the step of log alpha."""
-    discount: float = 0.99
-    """Weight of the next step's value, for reward and cost alike."""
-    target_rate: float = 0.005
-    """Share of the fast networks mixed into their slow copies at every update."""
     candidates: int = 10
     """Actions tried in the next state, of which the critics take the highest value."""
     smaller_share: float = 0.75
@@ -50,62 +35,44 @@ class Config:
     """Width of the discrepancy's Gaussian kernel."""
     mmd_threshold: float = 0.05
     """epsilon, the discrepancy that is allowed."""
-    kl_weight: float = 0.5
-    """Weight of the CVAE's divergence from the standard normal."""
     gains: tuple[float, ...] = (0.1, 0.003, 0.001)
     """What the multiplier is made of: shares of the excess cost, of its sum and of its growth (PID)."""
-    reward_scale: float = 0.1
-    """Rewards are multiplied by this."""
-    normalise_observations: bool = True
-    """Give the networks observations of zero mean and unit spread."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    "cpu": {"steps": 8_000, "batch_size": 256, "cvae_hidden": (256, 256), "target_rate": 0.02},
+    "cpu": {
+        "steps": 8_000,
+        "batch_size": 256,
+        "cvae_hidden": (256, 256),
+        "target_rate": 0.02,
+        "candidates": 5,
+        "mmd_samples": 5,
+    },
 }
 
 
-class State(eqx.Module):
-    reward: qlearning.Critic
-    cost: qlearning.Critic
-    cvae: Learner[Cvae]
+class State(qlearning.State):
     actor: Learner[MLP]
     """pi: state -> mean and log-spread of the action before tanh."""
     target_actor: MLP
     log_alpha: Float[Array, ""]
     pid: lagrangian.Pid
-    normaliser: Normaliser
-    limits: qlearning.Limits
-    budget: Float[Array, ""]
-    """Discounted."""
     config: Config = eqx.field(static=True)
 
 
-def task_settings(task: Task, preset: str) -> dict[str, Any]:
-    shorter = {"steps": 200_000} if preset == "default" and task.suite == "metadrive" else {}
-    return {"budget": float(min(task.thresholds)), **shorter}
-
-
-def prepare(dataset: Dataset, config: Config) -> Dataset:
-    return dataset
+task_settings, prepare, metric_bounds = lagrangian.task_settings, lagrangian.prepare, qlearning.metric_bounds
 
 
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     keys = jax.random.split(key, 5)
-    o, a = spec.observation_dim, spec.action_dim
-    actor = MLP(o, 2 * a, config.hidden, key=keys[4])
+    actor = MLP(spec.observation_dim, 2 * spec.action_dim, config.hidden, key=keys[4])
     return State(
-        reward=qlearning.init(keys[0], o, a, config.hidden),
-        cost=qlearning.init(keys[1], o, a, config.hidden),
-        cvae=Learner.of(cvae.init((keys[2], keys[3]), o, a, 2 * a, config.cvae_hidden)),
+        **qlearning.init_parts(keys[:4], spec, config),
         actor=Learner.of(actor),
         target_actor=jax.tree.map(jnp.copy, actor),
         log_alpha=jnp.zeros(()),
         pid=lagrangian.init(),
-        normaliser=Normaliser.of(spec, active=config.normalise_observations),
-        limits=qlearning.limits(spec, config.discount, config.reward_scale),
-        budget=jnp.float32(lagrangian.discounted_budget(config.budget, config.discount, spec.longest_episode)),
         config=config,
     )
 
@@ -134,50 +101,38 @@ def actor_loss(
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
     """One step of the CVAE, of Q_r, of Q_c, of the actor, of alpha, then of the slow copies."""
-    config = state.config
-    observations, following = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
-    ends = jnp.maximum(batch.terminated, batch.truncated)
+    config, normalise = state.config, state.normaliser
+    batch = batch._replace(
+        observations=normalise(batch.observations), next_observations=normalise(batch.next_observations)
+    )
     cvae_key, candidate_key, actor_key, latent_key = jax.random.split(key, 4)
 
     model, cvae_metrics = cvae.fit(
-        state.cvae, observations, batch.actions, cvae_key, config.kl_weight, config.learning_rate
+        state.cvae, batch.observations, batch.actions, cvae_key, config.kl_weight, config.learning_rate
     )
-    many = qlearning.repeated(following, config.candidates)
+    many = qlearning.repeated(batch.next_observations, config.candidates)
     noise = jax.random.normal(candidate_key, (*many.shape[:2], batch.actions.shape[1]))
     candidates = gaussian.squashed(state.target_actor, many, noise)
+    reward, cost, critic_metrics = qlearning.update_both(state, batch, many, candidates, config.smaller_share, config)
 
-    def learn(
-        critic: qlearning.Critic, signal: Array, allowed: qlearning.Interval
-    ) -> tuple[qlearning.Critic, Metrics]:
-        value = qlearning.highest(critic.target_q, many, candidates, config.smaller_share)
-        target = qlearning.bellman_target(signal, value, ends, config.discount, allowed)
-        return qlearning.update(critic, observations, batch.actions, target, config.learning_rate, config.target_rate)
-
-    reward, reward_metrics = learn(state.reward, config.reward_scale * batch.rewards, state.limits.reward)
-    cost, cost_metrics = learn(state.cost, batch.costs, state.limits.cost)
-
-    draws = config.mmd_samples, observations.shape[0]
+    draws = config.mmd_samples, batch.observations.shape[0]
     noise = jax.random.normal(actor_key, (*draws, batch.actions.shape[1]))
     latent_noise = jax.random.normal(latent_key, (*draws, model.net.latent_dim))
     alpha = jnp.exp(state.log_alpha)
     (loss, (pid, excess, lagrangian_metrics)), slope = eqx.filter_value_and_grad(actor_loss, has_aux=True)(
-        state.actor.net, model.net.decoder, reward.q.net, cost.q.net, alpha, state.pid, state.budget, observations,
-        noise, latent_noise, config,
+        state.actor.net, model.net.decoder, reward.q.net, cost.q.net, alpha, state.pid, state.budget,
+        batch.observations, noise, latent_noise, config,
     )  # fmt: skip
     actor = state.actor.step(slope, config.learning_rate)
     target_actor = qlearning.follow(state.target_actor, actor.net, config.target_rate)
     log_alpha = jnp.clip(state.log_alpha + config.learning_rate * alpha * excess, -5.0, 5.0)
 
-    state = State(
-        reward, cost, model, actor, target_actor, log_alpha, pid, state.normaliser, state.limits, state.budget, config
-    )
-    parts = {
-        "reward": reward_metrics,
-        "cost": cost_metrics,
-        "cvae": cvae_metrics,
-        "policy": {"loss": loss, "mmd": excess + config.mmd_threshold, "alpha": alpha},
-        "lagrangian": lagrangian_metrics,
-    }
+    state = replace(
+        state, reward=reward, cost=cost, cvae=model, actor=actor, target_actor=target_actor, log_alpha=log_alpha,
+        pid=pid,
+    )  # fmt: skip
+    policy_metrics = {"loss": loss, "mmd": excess + config.mmd_threshold, "alpha": alpha}
+    parts = {**critic_metrics, "cvae": cvae_metrics, "policy": policy_metrics, "lagrangian": lagrangian_metrics}
     return state, {f"{part}/{name}": value for part, metrics in parts.items() for name, value in metrics.items()}
 
 
@@ -187,7 +142,3 @@ class BearLagPolicy(gaussian.GaussianPolicy):
 
 def policy(state: State) -> BearLagPolicy:
     return BearLagPolicy(state.actor.net, state.normaliser)
-
-
-def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
-    return qlearning.metric_bounds(spec, config.discount, config.reward_scale)

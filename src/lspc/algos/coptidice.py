@@ -4,7 +4,7 @@ It learns by how much a transition should occur more often (w) in the data of th
 the budget, and clones the data with those weights. There is no Bellman backup of a policy's own actions anywhere.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -13,37 +13,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos import base, gaussian
+from lspc.algos import base, gaussian, lagrangian
 from lspc.algos.base import Batch, Metrics, Normaliser, Spec
-from lspc.algos.lagrangian import discounted_budget
 from lspc.algos.weights import effective_share
 from lspc.data import Dataset
 from lspc.nets import MLP, Learner
-from lspc.tasks import Task
 
 
 @dataclass(frozen=True)
-class Config:
-    steps: int = 100_000
-    """Gradient updates."""
+class Config(lagrangian.Config):
     batch_size: int = 512
     """Transitions, and first observations of episodes, per update."""
-    budget: float = 10.0
-    """Cost that an episode may run up."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of every network."""
     learning_rate: float = 1e-4
     """Adam's step size, for networks, multiplier and temperature."""
-    discount: float = 0.99
-    """Weight of the next step, for reward and cost alike."""
     alpha: float = 0.5
     """How much it counts to stay close to the data: larger makes the weights more equal."""
     cost_divergence: float = 0.01
     """epsilon: the cost is estimated on the worst data distribution within this KL divergence."""
-    reward_scale: float = 0.1
-    """Rewards are multiplied by this."""
-    normalise_observations: bool = True
-    """Give the networks observations of zero mean and unit spread."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -75,13 +61,7 @@ class Draw(NamedTuple):
     """First observations of episodes."""
 
 
-def task_settings(task: Task, preset: str) -> dict[str, Any]:
-    longer = {"steps": 200_000} if preset == "default" and task.suite == "metadrive" else {}
-    return {"budget": float(min(task.thresholds)), **longer}
-
-
-def prepare(dataset: Dataset, config: Config) -> Dataset:
-    return dataset
+task_settings, prepare = lagrangian.task_settings, lagrangian.prepare
 
 
 def table(dataset: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +79,9 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     nu_key, chi_key, actor_key = jax.random.split(key, 3)
     o, a = spec.observation_dim, spec.action_dim
     # The weights describe a distribution over steps, so the budget must be one step's: (1 - discount) of the sum.
-    budget = (1 - config.discount) * discounted_budget(config.budget, config.discount, spec.longest_episode)
+    budget = (1 - config.discount) * lagrangian.discounted_budget(
+        config.budget, config.discount, spec.longest_episode
+    )
     return State(
         nu=Learner.of(MLP(o, 1, config.hidden, key=nu_key)),
         chi=Learner.of(MLP(o, 1, config.hidden, key=chi_key)),
@@ -217,7 +199,8 @@ def update(state: State, batch: Draw, key: PRNGKeyArray) -> tuple[State, Metrics
         "policy/ratio_mean": jnp.mean(ratios),
         "policy/effective_share": effective_share(ratios),
     }
-    return State(nu, chi, actor, priced, temperature, state.normaliser, state.budget, config), metrics
+    state = replace(state, nu=nu, chi=chi, actor=actor, multiplier=priced, temperature=temperature)
+    return state, metrics
 
 
 class CoptidicePolicy(gaussian.GaussianPolicy):

@@ -4,7 +4,7 @@ Actions that a CVAE of the data does not know are made to look costly, and what 
 nothing: the reward backup and the actor are masked by Q_c <= budget.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -13,34 +13,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos import cvae, gaussian, iql, lagrangian, qlearning
-from lspc.algos.base import Batch, Metrics, Normaliser, Spec
-from lspc.algos.cvae import Cvae
+from lspc.algos.base import Batch, Metrics, Spec
 from lspc.algos.iql import Twins
-from lspc.data import Dataset
 from lspc.nets import MLP, Learner
-from lspc.tasks import Task
 
 
 @dataclass(frozen=True)
-class Config:
-    steps: int = 100_000
-    """Gradient updates."""
-    batch_size: int = 512
-    """Transitions per update."""
-    budget: float = 10.0
-    """Cost that an episode may run up."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of actor and critics."""
-    cvae_hidden: tuple[int, ...] = (400, 400)
-    """Widths of the hidden layers of the CVAE."""
+class Config(qlearning.Config):
     learning_rate: float = 1e-3
     """Adam's step size, for critics and CVAE, and the step of alpha."""
     actor_learning_rate: float = 1e-4
     """Adam's step size for the actor."""
-    discount: float = 0.99
-    """Weight of the next step's value, for reward and cost alike."""
-    target_rate: float = 0.005
-    """Share of the fast networks mixed into their slow copies at every update."""
     candidates: int = 10
     """Actions drawn from the actor in each state, to look for unknown ones."""
     known_share: float = 0.75
@@ -49,12 +32,6 @@ class Config:
     """Unknown actions are to cost at least so many budgets."""
     max_alpha: float = 1.0
     """Largest multiplier of that demand."""
-    kl_weight: float = 0.5
-    """Weight of the CVAE's divergence from the standard normal."""
-    reward_scale: float = 0.1
-    """Rewards are multiplied by this."""
-    normalise_observations: bool = True
-    """Give the networks observations of zero mean and unit spread."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -65,48 +42,27 @@ PRESETS: dict[str, dict[str, Any]] = {
         "cvae_hidden": (256, 256),
         "actor_learning_rate": 3e-4,
         "target_rate": 0.02,
+        "candidates": 5,
     },
 }
 
 
-class State(eqx.Module):
-    reward: qlearning.Critic
-    cost: qlearning.Critic
-    cvae: Learner[Cvae]
+class State(qlearning.State):
     actor: Learner[MLP]
     """pi: state -> mean and log-spread of the action before tanh."""
     alpha: Float[Array, ""]
     """Multiplier of "unknown actions cost enough"."""
-    normaliser: Normaliser
-    limits: qlearning.Limits
-    budget: Float[Array, ""]
-    """l, discounted."""
     config: Config = eqx.field(static=True)
 
 
-def task_settings(task: Task, preset: str) -> dict[str, Any]:
-    longer = {"steps": 200_000} if preset == "default" and task.suite == "metadrive" else {}
-    return {"budget": float(min(task.thresholds)), **longer}
-
-
-def prepare(dataset: Dataset, config: Config) -> Dataset:
-    return dataset
+task_settings, prepare, metric_bounds = lagrangian.task_settings, lagrangian.prepare, qlearning.metric_bounds
 
 
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     keys = jax.random.split(key, 5)
-    o, a = spec.observation_dim, spec.action_dim
-    return State(
-        reward=qlearning.init(keys[0], o, a, config.hidden),
-        cost=qlearning.init(keys[1], o, a, config.hidden),
-        cvae=Learner.of(cvae.init((keys[2], keys[3]), o, a, 2 * a, config.cvae_hidden)),
-        actor=Learner.of(MLP(o, 2 * a, config.hidden, key=keys[4])),
-        alpha=jnp.zeros(()),
-        normaliser=Normaliser.of(spec, active=config.normalise_observations),
-        limits=qlearning.limits(spec, config.discount, config.reward_scale),
-        budget=jnp.float32(lagrangian.discounted_budget(config.budget, config.discount, spec.longest_episode)),
-        config=config,
-    )
+    actor = MLP(spec.observation_dim, 2 * spec.action_dim, config.hidden, key=keys[4])
+    parts = qlearning.init_parts(keys[:4], spec, config)
+    return State(**parts, actor=Learner.of(actor), alpha=jnp.zeros(()), config=config)
 
 
 def affordable(value: Array, cost: Array, budget: Array) -> Array:
@@ -185,7 +141,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         "q_of_unknown": unknown_cost,
         "alpha": state.alpha,
     }
-    state = State(reward, cost, model, learned, alpha, state.normaliser, state.limits, state.budget, config)
+    state = replace(state, reward=reward, cost=cost, cvae=model, actor=learned, alpha=alpha)
     parts = {
         "reward": reward_metrics,
         "cost": cost_metrics,
@@ -201,7 +157,3 @@ class CpqPolicy(gaussian.GaussianPolicy):
 
 def policy(state: State) -> CpqPolicy:
     return CpqPolicy(state.actor.net, state.normaliser)
-
-
-def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
-    return qlearning.metric_bounds(spec, config.discount, config.reward_scale)

@@ -5,7 +5,7 @@ diffusion model imitates the rewarding actions that keep it possible, elsewhere 
 several actions drawn from it, the one with the least Q_h is done.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -129,6 +129,10 @@ def _reward_scale(spec: Spec) -> float:
     return spec.longest_episode / spread if spread > 1e-6 else 1.0
 
 
+def _critic_settings(config: Config, *, is_cost: bool) -> iql.CriticConfig:
+    return iql.CriticConfig(is_cost, config.expectile, config.discount, config.target_rate, config.learning_rate)
+
+
 def feasibility_target(h: Array, following: Array, ends: Array, config: Config) -> Array:
     """(1 - gamma) h + gamma max(h, V_h(s')), the worst h to come; h alone at the end."""
     following = jnp.clip(following, -1.0, config.violation)
@@ -140,13 +144,7 @@ def update_feasibility(
     critic: iql.Critic, observations: Array, actions: Array, h: Array, following: Array, ends: Array, config: Config
 ) -> tuple[iql.Critic, Metrics]:
     """One step of V_h (a lower expectile of Q_h), then of the twin Q_h, then of their slow copies."""
-    settings = iql.CriticConfig(
-        is_cost=True,
-        expectile=config.expectile,
-        discount=config.discount,
-        target_rate=config.target_rate,
-        learning_rate=config.learning_rate,
-    )
+    settings = _critic_settings(config, is_cost=True)
     q = iql.twin(critic.target_q, observations, actions, is_cost=True)
     (v_loss, predicted), slope = eqx.filter_value_and_grad(iql.value_loss, has_aux=True)(
         critic.value.net, observations, q, settings
@@ -188,13 +186,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     h = jnp.where(batch.costs > 0, config.violation, -1.0)
 
     few = slice(config.critic_batch_size)
-    settings = iql.CriticConfig(
-        is_cost=False,
-        expectile=config.expectile,
-        discount=config.discount,
-        target_rate=config.target_rate,
-        learning_rate=config.learning_rate,
-    )
+    settings = _critic_settings(config, is_cost=False)
     reward, report = iql.update(
         state.reward, observations[few], batch.actions[few], state.reward_scale * batch.rewards[few], following[few],
         ends[few], state.largest_reward, settings,
@@ -226,9 +218,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         "weight_mean": jnp.mean(counted),
         "effective_share": effective_share(counted),
     }
-    state = State(
-        reward, cost, actor, target_actor, state.normaliser, state.reward_scale, state.largest_reward, config
-    )
+    state = replace(state, reward=reward, cost=cost, actor=actor, target_actor=target_actor)
     named = {"reward": report.metrics, "cost": cost_metrics, "policy": policy_metrics}
     return state, {f"{part}/{name}": value for part, metrics in named.items() for name, value in metrics.items()}
 

@@ -4,15 +4,53 @@ The multiplier is set by a PID controller (Stooke et al., 2020): it answers to t
 (P), to the excess that has piled up (I), and to a growing excess (D).
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from lspc.algos.base import Metrics
+from lspc.data import Dataset
+from lspc.tasks import Task
 
 Gains = tuple[float, ...]
 """Of the excess, its sum and its growth."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What every method with such a budget can be told."""
+
+    steps: int = 100_000
+    """Gradient updates."""
+    batch_size: int = 512
+    """Transitions per update."""
+    budget: float = 10.0
+    """Cost that an episode may run up."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of actor and value networks."""
+    learning_rate: float = 1e-3
+    """Adam's step size, for all parts."""
+    discount: float = 0.99
+    """Weight of the next step's value, for reward and cost alike."""
+    reward_scale: float = 0.1
+    """Rewards are multiplied by this."""
+    normalise_observations: bool = True
+    """Give the networks observations of zero mean and unit spread."""
+
+
+def task_settings(task: Task, preset: str) -> dict[str, Any]:
+    """The task's smallest budget and, on MetaDrive, the number of updates that DSRL's authors give them all there."""
+    steps = {"steps": 200_000} if preset == "default" and task.suite == "metadrive" else {}
+    return {"budget": float(min(task.thresholds)), **steps}
+
+
+def prepare(dataset: Dataset, config: Config) -> Dataset:
+    """They learn from all data, within the budget or not."""
+    return dataset
 
 
 def discounted_budget(budget: float, discount: float, steps: int) -> float:

@@ -7,8 +7,8 @@ It is told the restriction and trained over a range of them, so that one run ser
 The paper's converse swaps the roles: the CVAE is fitted to rewarding actions, the encoder searches for safe ones.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -290,8 +290,20 @@ def _masked(weights: Array, report: iql.CriticReport, config: Config) -> Array:
     return jnp.where(allowed, weights, 0.0) / kept
 
 
-def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
-    """One step of every part, in the paper's order: V_r, Q_r, V_c, Q_c, CVAE, latent safety encoder."""
+class Judged(NamedTuple):
+    """A batch after the critics have learned from it and told what they think of it."""
+
+    observations: Array
+    """Normalised."""
+    actions: Array
+    reward: iql.Critic
+    cost: iql.Critic
+    reward_report: iql.CriticReport
+    cost_report: iql.CriticReport
+
+
+def judge(state: State, batch: Batch) -> Judged:
+    """One step of V_r, Q_r, V_c, Q_c; nothing of it depends on the settings of the CVAE and the encoder."""
     config = state.config
     observations, following = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
     ends = jnp.maximum(batch.terminated, batch.truncated) if config.timeouts_end_episode else batch.terminated
@@ -313,49 +325,104 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         state.reward, batch.rewards * state.reward_scale, state.largest_reward, is_cost=False
     )
     cost, cost_report = learn(state.cost, batch.costs, state.largest_cost, is_cost=True)
-    cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
-    safe, safe_metrics = cost_weights(cost_report, config)
-    restrictions = drawn_restrictions(restriction_key, observations.shape[0], config)
-    rewarding, rewarding_metrics = reward_weights(reward_report, cost_report, restrictions, config)
-    modelled, sought = (safe, rewarding) if config.roles == "safety-first" else (rewarding, safe)
+    return Judged(observations, batch.actions, reward, cost, reward_report, cost_report)
 
-    shape = (observations.shape[0], config.latent_dim)
-    slope, cvae_metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
-        state.cvae.net, observations, batch.actions, modelled, jax.random.normal(cvae_key, shape), config
+
+def step_cvae(
+    cvae: Learner[Cvae], judged: Judged, weights: Array, key: PRNGKeyArray, config: Config
+) -> tuple[Learner[Cvae], Metrics]:
+    noise = jax.random.normal(key, (weights.size, config.latent_dim))
+    slope, metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
+        cvae.net, judged.observations, judged.actions, weights, noise, config
     )
-    cvae = state.cvae.step(slope, config.learning_rate)
+    return cvae.step(slope, config.learning_rate), metrics
 
+
+def step_encoder(
+    encoder: Learner[MLP], decoder: MLP, judged: Judged, weights: Array, key: PRNGKeyArray, restrictions: Array,
+    config: Config,
+) -> tuple[Learner[MLP], Metrics]:  # fmt: skip
+    noise = jax.random.normal(key, (weights.size, config.latent_dim))
     # The decoder is an argument that is not differentiated: frozen, while gradients pass through it to the latent.
-    slope, encoder_metrics = eqx.filter_grad(encoder_loss, has_aux=True)(
-        state.encoder.net,
-        cvae.net.decoder,
-        observations,
-        batch.actions,
-        sought,
-        jax.random.normal(encoder_key, shape),
-        restrictions,
-        config,
+    slope, metrics = eqx.filter_grad(encoder_loss, has_aux=True)(
+        encoder.net, decoder, judged.observations, judged.actions, weights, noise, restrictions, config
     )
-    encoder = state.encoder.step(slope, config.learning_rate)
+    return encoder.step(slope, config.learning_rate), metrics
 
-    state = State(
-        reward,
-        cost,
-        cvae,
-        encoder,
-        state.normaliser,
-        state.reward_scale,
-        state.largest_reward,
-        state.largest_cost,
-        config,
-    )
-    parts = {
-        "reward": {**reward_report.metrics, **rewarding_metrics},
-        "cost": {**cost_report.metrics, **safe_metrics, **predicted_costs(state, observations[:PROBE])},
-        "cvae": cvae_metrics,
-        "encoder": encoder_metrics,
-    }
-    return state, {f"{part}/{name}": value for part, metrics in parts.items() for name, value in metrics.items()}
+
+def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
+    """One step of every part, in the paper's order: V_r, Q_r, V_c, Q_c, CVAE, latent safety encoder."""
+    (state,), (metrics,) = update_together((state,), batch, key)
+    return state, metrics
+
+
+def update_together(
+    states: tuple[State, ...], batch: Batch, key: PRNGKeyArray
+) -> tuple[tuple[State, ...], tuple[Metrics, ...]]:
+    """The same for several settings at once, each as if alone; what they have in common is computed once.
+
+    That is the critics, and the CVAE of all whose settings differ in what the encoder is told only.
+    """
+    judged = judge(states[0], batch)
+    cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
+    models: dict[Config, tuple[Learner[Cvae], Metrics]] = {}
+    after, metrics = [], []
+    for state in states:
+        config = state.config
+        safe, safe_metrics = cost_weights(judged.cost_report, config)
+        restrictions = drawn_restrictions(restriction_key, safe.size, config)
+        rewarding, rewarding_metrics = reward_weights(judged.reward_report, judged.cost_report, restrictions, config)
+        modelled, sought = (safe, rewarding) if config.roles == "safety-first" else (rewarding, safe)
+        model = cvae_config(config)
+        if model not in models:
+            models[model] = step_cvae(state.cvae, judged, modelled, cvae_key, config)
+        cvae, cvae_metrics = models[model]
+        encoder, encoder_metrics = step_encoder(
+            state.encoder, cvae.net.decoder, judged, sought, encoder_key, restrictions, config
+        )
+        state = State(
+            judged.reward,
+            judged.cost,
+            cvae,
+            encoder,
+            state.normaliser,
+            state.reward_scale,
+            state.largest_reward,
+            state.largest_cost,
+            config,
+        )
+        parts = {
+            "reward": {**judged.reward_report.metrics, **rewarding_metrics},
+            "cost": {
+                **judged.cost_report.metrics,
+                **safe_metrics,
+                **predicted_costs(state, judged.observations[:PROBE]),
+            },
+            "cvae": cvae_metrics,
+            "encoder": encoder_metrics,
+        }
+        after.append(state)
+        metrics.append({f"{part}/{name}": value for part, named in parts.items() for name, value in named.items()})
+    return tuple(after), tuple(metrics)
+
+
+OF_THE_ENCODER = (
+    "reward_temperature", "reward_share", "reference_share", "safety_spend", "restriction", "restriction_range",
+    "safe_restriction", "latent_form",
+)  # fmt: skip
+"""Settings that neither the critics nor, unless the roles are swapped, the CVAE know of."""
+OF_POLICIES = (
+    *OF_THE_ENCODER, "roles", "latent_dim", "cost_temperature", "cost_share", "max_weight", "kl_weight", "kl_form",
+    "cost_mask", "renormalise_mask",
+)  # fmt: skip
+"""Settings that the critics do not know of: runs that differ in these alone can be trained together."""
+
+
+def cvae_config(config: Config) -> Config:
+    """The same for all settings whose CVAEs are one and the same."""
+    if config.roles == "converse":
+        return config
+    return replace(config, **{name: getattr(Config, name) for name in OF_THE_ENCODER})
 
 
 def predicted_costs(state: State, observations: Array) -> Metrics:

@@ -4,17 +4,32 @@ Unlike IQL's they ask for the value of actions that the data may not hold; what 
 is each method's own idea.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from lspc.algos import iql
-from lspc.algos.base import Metrics, Spec
+from lspc.algos import cvae, iql, lagrangian
+from lspc.algos.base import Batch, Metrics, Normaliser, Spec
 from lspc.algos.iql import Twins
 from lspc.nets import MLP, Learner, Net
 
 Interval = tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Config(lagrangian.Config):
+    """What BCQ, BEAR and CPQ can be told alike."""
+
+    cvae_hidden: tuple[int, ...] = (400, 400)
+    """Widths of the hidden layers of the CVAE."""
+    kl_weight: float = 0.5
+    """Weight of the CVAE's divergence from the standard normal."""
+    target_rate: float = 0.005
+    """Share of the fast networks mixed into their slow copies at every update."""
 
 
 class Critic(eqx.Module):
@@ -28,6 +43,18 @@ class Limits(eqx.Module):
 
     reward: Interval
     cost: Interval
+
+
+class State(eqx.Module):
+    """What BCQ, BEAR and CPQ have alike; each adds its actor and what keeps that within bounds."""
+
+    reward: Critic
+    cost: Critic
+    cvae: Learner[cvae.Cvae]
+    normaliser: Normaliser
+    limits: Limits
+    budget: Float[Array, ""]
+    """Discounted."""
 
 
 def init(key: PRNGKeyArray, observation_dim: int, action_dim: int, hidden: tuple[int, ...]) -> Critic:
@@ -46,9 +73,22 @@ def limits(spec: Spec, discount: float, reward_scale: float) -> Limits:
     return Limits((jnp.float32(-reward), jnp.float32(reward)), (jnp.zeros(()), jnp.float32(cost)))
 
 
-def metric_bounds(spec: Spec, discount: float, reward_scale: float) -> dict[str, float]:
+def init_parts(keys: Key[Array, "4"], spec: Spec, config: Config) -> dict[str, Any]:
+    """The fields of `State`."""
+    o, a = spec.observation_dim, spec.action_dim
+    return {
+        "reward": init(keys[0], o, a, config.hidden),
+        "cost": init(keys[1], o, a, config.hidden),
+        "cvae": Learner.of(cvae.init((keys[2], keys[3]), o, a, 2 * a, config.cvae_hidden)),
+        "normaliser": Normaliser.of(spec, active=config.normalise_observations),
+        "limits": limits(spec, config.discount, config.reward_scale),
+        "budget": jnp.float32(lagrangian.discounted_budget(config.budget, config.discount, spec.longest_episode)),
+    }
+
+
+def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
     """Ten times what the data allow."""
-    reward, cost = largest_values(spec, discount, reward_scale)
+    reward, cost = largest_values(spec, config.discount, config.reward_scale)
     return {"reward/q_max": 10 * max(reward, 0.1), "cost/q_max": 10 * max(cost, 0.1)}
 
 
@@ -93,3 +133,20 @@ def update(
     q = mixed(critic.q.net, observations, actions)
     metrics = {"q_loss": loss, "q_mean": jnp.mean(q), "q_max": jnp.max(jnp.abs(q))}
     return step(critic, slope, learning_rate, target_rate), metrics
+
+
+def update_both(
+    state: State, batch: Batch, following: Float[Array, "n batch o"], candidates: Float[Array, "n batch a"],
+    smaller_share: float, config: Config,
+) -> tuple[Critic, Critic, dict[str, Metrics]]:  # fmt: skip
+    """One step of Q_r and of Q_c towards the highest of the candidates in the next state (BCQ and BEAR)."""
+    ends = jnp.maximum(batch.terminated, batch.truncated)
+
+    def learn(critic: Critic, signal: Array, allowed: Interval) -> tuple[Critic, Metrics]:
+        value = highest(critic.target_q, following, candidates, smaller_share)
+        target = bellman_target(signal, value, ends, config.discount, allowed)
+        return update(critic, batch.observations, batch.actions, target, config.learning_rate, config.target_rate)
+
+    reward, reward_metrics = learn(state.reward, config.reward_scale * batch.rewards, state.limits.reward)
+    cost, cost_metrics = learn(state.cost, batch.costs, state.limits.cost)
+    return reward, cost, {"reward": reward_metrics, "cost": cost_metrics}

@@ -132,18 +132,24 @@ class Cluster:
         finally:
             self._stop(mailbox, running)
 
-    def _places(self, memory: float = 0) -> int:
+    def _nodes(self) -> list[tuple[int, float]]:
+        """Of each node that can work at all: for how many cells it has cores (or GPUs), and its memory."""
+        kinds = ("CPU", "GPU") if self._accelerators else ("CPU",)
+        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        every = [(int(min(node.get(kind, 0) for kind in kinds)), node.get("memory", 0.0)) for node in alive]
+        return [(cells, memory) for cells, memory in every if cells]
+
+    def _places(self, size: float = 0) -> int:
         """Cells of this size that fit the nodes there are now."""
-        count = 0.0
-        for node in _nodes():
-            limits = [node.get("CPU", 0.0), *([node.get("GPU", 0.0)] if self._accelerators else ())]
-            count += min(*limits, node["memory"] // memory) if memory else min(limits)
-        return int(count)
+        return sum(min(cells, int(memory // size)) if size else cells for cells, memory in self._nodes())
+
+    def _largest(self) -> float:
+        return max((memory for _, memory in self._nodes()), default=0.0)
 
     def _start(self, job: _Job, mailbox: Any) -> Any:
         order = job.order
         # Asked for more than any node has, Ray would wait for ever.
-        job.memory = int(min(need(order, self._seen), _largest()))
+        job.memory = int(min(need(order, self._seen), self._largest()))
         if order.data not in self._data:
             self._data[order.data] = ray.put(Path(order.data).read_bytes())
         # In a list, the reference alone travels: whoever needs the data fetches them.
@@ -170,7 +176,7 @@ class Cluster:
 
     def _hopeless(self, running: dict[Any, _Job]) -> list[_Job]:
         """Take back jobs that wait for a node which is gone, the only one with the memory they asked for."""
-        largest = _largest()
+        largest = self._largest()
         taken = [reference for reference, job in running.items() if job.memory > largest]
         for reference in taken:
             ray.cancel(reference, force=True)
@@ -264,14 +270,6 @@ def _outcome(reference: Any, order: Order) -> tuple[bool, str | None]:
     return False, trouble
 
 
-def _nodes() -> list[dict[str, float]]:
-    return [{"memory": 0.0, **node["Resources"]} for node in ray.nodes() if node["Alive"]]
-
-
-def _largest() -> float:
-    return max((node["memory"] for node in _nodes()), default=0.0)
-
-
 def _join(address: str | None) -> None:
     """Become part of the cluster, or say in one line why not.
 
@@ -303,5 +301,5 @@ def _join(address: str | None) -> None:
         raise UserError(f"cannot join {place}: no answer for {entry:g} s{cure}") from error
     except subprocess.CalledProcessError as error:
         said = str(error.stderr).strip().splitlines()
-        raise UserError(f"cannot join {place}: {said[-1] if said else error}{cure}") from error
+        raise UserError(f"cannot join {place}: {said[-1].rstrip('.') if said else error}{cure}") from error
     ray.init(address=address or "auto", **QUIET)  # pyright: ignore[reportArgumentType]

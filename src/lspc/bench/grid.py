@@ -4,7 +4,6 @@ A bench is a folder: bench.json holds the plan, runs/TASK/METHOD-... one run for
 `lspc evaluate` make them. What is done is read from those runs every time and noted nowhere else.
 """
 
-import ast
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -123,20 +122,6 @@ def resolve(plan: Plan, task: Task, method: str, budget: int | None) -> settings
     return settings.resolve(
         algos.get(method), plan.preset, task, user if budget is None else {**user, "budget": float(budget)}
     )
-
-
-def parse_settings(given: Iterable[str]) -> dict[str, Any]:
-    """`steps=5`, `cdt.width=16`, `hidden=(8, 8)` as a user writes them."""
-    parsed: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise UserError(f"cannot read the setting {text!r}: write NAME=VALUE or METHOD.NAME=VALUE")
-        try:
-            parsed[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            parsed[name] = value
-    return parsed
 
 
 def orders(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Order]:

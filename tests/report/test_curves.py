@@ -1,0 +1,153 @@
+"""Training curves and the two panels they share with other figures, against means computed by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_runs import episodes, make_run
+from matplotlib.figure import Figure
+
+from lspc import files
+from lspc.errors import UserError
+from lspc.report import curves
+from lspc.report.curves import by_updates, point, training_curves_figure
+from lspc.tasks import get_task
+from lspc.training import CURVE
+
+BALL = get_task("BallRun")
+SPAN = BALL.reward_max - BALL.reward_min
+
+
+def after(updates: int, policy: str, costs: list[float], **more: Any) -> list[dict[str, Any]]:
+    return [{**record, "updates": updates} for record in episodes(policy, costs, **more)]
+
+
+def curve(folder: Path, data_file: Path, records: list[dict[str, Any]], **more: Any) -> Path:
+    run = make_run(folder, data_file, **more)
+    files.write_jsonl(run / CURVE, records)
+    return run
+
+
+def two_seeds(shift: float = 0.0) -> list[dict[str, Any]]:
+    """Costs of LSPC-O after 100 updates: 10 and 30 by seed; after 200: 0 and 8."""
+    return [
+        *after(200, "LSPC-O", [0 + shift]), *after(200, "LSPC-O", [6 + shift, 10 + shift], seed=1),
+        *after(100, "LSPC-O", [5 + shift, 15 + shift]), *after(100, "LSPC-O", [30 + shift], seed=1),
+        *after(100, "LSPC-O", [999], mode="sampled"),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    figures: list[Figure] = []
+    monkeypatch.setattr(curves, "save", lambda figure, path: figures.append(figure))
+    return figures
+
+
+def series(figure: Figure) -> list[dict[str, tuple[list[float], list[float]]]]:
+    """For the reward panel and the cost panel: label to the line's xs and ys."""
+    return [
+        {
+            str(line.get_label()): (np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist())
+            for line in axes.get_lines()
+        }
+        for axes in figure.axes
+    ]
+
+
+def test_what_is_drawn(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
+    training_curves_figure([curve(tmp_path / "run", data_file, two_seeds())], tmp_path / "unused.png")
+    reward, cost = series(drawn[0])
+    assert cost["LSPC-O"] == ([100, 200], pytest.approx([20 / 40, 4 / 40]))
+    assert reward["LSPC-O"] == (
+        [100, 200],
+        pytest.approx([(520 - BALL.reward_min) / SPAN, (504 - BALL.reward_min) / SPAN]),
+    )
+    bands = [axes.collections[0].get_paths()[0].get_extents() for axes in drawn[0].axes]
+    assert (bands[1].y0, bands[1].y1) == pytest.approx((0, 30 / 40))
+    assert (bands[0].y0, bands[0].y1) == pytest.approx(
+        ((500 - BALL.reward_min) / SPAN, (530 - BALL.reward_min) / SPAN)
+    )
+    lines = [ys[0] for label, (_, ys) in cost.items() if label != "LSPC-O"]
+    assert lines == [10 / 40, 20 / 40, 40 / 40]
+    assert [text.get_text() for text in drawn[0].axes[1].texts] == ["budget 10", "budget 20", "budget 40"]
+    assert list(drawn[0].axes[0].texts) == []
+
+
+def test_the_cvae_is_drawn_sampled_and_says_so(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
+    """Without noise it takes LSPC-S's action: its deterministic records would hide that line."""
+    records = [
+        *after(100, "LSPC-S", [4]), *after(100, "CVAE", [4]), *after(100, "CVAE", [8], mode="sampled"),
+    ]  # fmt: skip
+    training_curves_figure([curve(tmp_path / "run", data_file, records)], tmp_path / "unused.png")
+    named = {label: ys for label, (_, ys) in series(drawn[0])[1].items() if not label.startswith("_")}
+    assert named == {"LSPC-S": pytest.approx([4 / 40]), "CVAE, sampled": pytest.approx([8 / 40])}
+
+
+def test_runs_are_told_apart_by_name_and_dashes_policies_by_colour(
+    tmp_path: Path, data_file: Path, drawn: list[Figure]
+) -> None:
+    one = curve(tmp_path / "one", data_file, two_seeds() + after(100, "LSPC-S", [0]))
+    two = curve(tmp_path / "two", data_file, two_seeds(4))
+    training_curves_figure([one, two], tmp_path / "unused.png")
+    lines = {str(line.get_label()): line for line in drawn[0].axes[0].get_lines()}
+    assert list(lines) == ["LSPC-O, one", "LSPC-S, one", "LSPC-O, two"]
+    colours = [line.get_color() for line in lines.values()]
+    assert colours[0] == colours[2] != colours[1]
+    assert lines["LSPC-O, one"].get_linestyle() != lines["LSPC-O, two"].get_linestyle()
+    assert lines["LSPC-O, one"].get_marker() != lines["LSPC-S, one"].get_marker()
+
+
+def test_runs_of_one_name_have_their_whole_path(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
+    runs = [curve(tmp_path / seed / "run", data_file, two_seeds()) for seed in "ab"]
+    training_curves_figure(runs, tmp_path / "unused.png")
+    assert [line.get_label() for line in drawn[0].axes[0].get_lines()] == [f"LSPC-O, {run}" for run in runs]
+
+
+def test_only_updates_that_every_seed_reached_and_the_later_of_two_records() -> None:
+    records = [
+        *after(100, "LSPC-O", [1]), *after(100, "LSPC-O", [2], seed=1), *after(200, "LSPC-O", [3]),
+        *after(100, "LSPC-O", [7]),
+    ]  # fmt: skip
+    groups = by_updates(records)
+    assert list(groups) == [100]
+    assert sorted(record["cost_return"] for record in groups[100]) == [2, 7]
+
+
+def test_a_mean_is_that_of_the_seeds_means() -> None:
+    found = point(episodes("LSPC-O", [0, 0, 0, 0]) + episodes("LSPC-O", [40], seed=1), BALL)
+    assert found.cost == pytest.approx((0.5, 0.0, 1.0))
+
+
+def test_refusals(tmp_path: Path, data_file: Path) -> None:
+    out = tmp_path / "unused.png"
+    bare = make_run(tmp_path / "bare", data_file)
+    ball = curve(tmp_path / "ball", data_file, two_seeds())
+    car = curve(tmp_path / "car", data_file, two_seeds(), task="CarRun")
+    torn = curve(tmp_path / "torn", data_file, [*after(100, "LSPC-O", [1]), *after(200, "LSPC-O", [1], seed=1)])
+    sampled = curve(tmp_path / "sampled", data_file, after(100, "LSPC-O", [1], mode="sampled"))
+    for runs, told in [
+        ([], "name the runs to draw"),
+        ([bare], f"{bare} has no curve.jsonl: train with --evaluate-every"),
+        ([ball, car], f"{car} is about CarRun, {ball} about BallRun"),
+        ([torn], "LSPC-O of every seed after no number of updates"),
+        ([sampled], "holds nothing to draw"),
+    ]:
+        with pytest.raises(UserError, match=told):
+            training_curves_figure(runs, out)
+    assert not out.exists()
+
+
+def test_the_same_records_give_the_same_file(tmp_path: Path, data_file: Path) -> None:
+    run = curve(tmp_path / "run", data_file, two_seeds())
+    for name in ("a.png", "b.png"):
+        training_curves_figure([run], tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_without_a_task_is_about_what_it_was_measured_on(tmp_path: Path, data_file: Path) -> None:
+    run = curve(tmp_path / "run", data_file, two_seeds(), task=None)
+    training_curves_figure([run], tmp_path / "a.png")
+    assert (tmp_path / "a.png").exists()
