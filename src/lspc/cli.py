@@ -169,7 +169,7 @@ class TrainOptions:
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0,)
     """Training seeds; several are trained in one program."""
     sweep: Annotated[str | None, _shown("NAME=VALUE,VALUE ...")] = None
-    """Train once for each value of a setting, into OUT/NAME=VALUE; LSPC's critics are then trained once for all."""
+    """Train for each value of a setting, into OUT/NAME=VALUE; what LSPC's critics do not depend on shares them."""
     evaluate_every: Annotated[int | None, _shown("INT")] = None
     """Measure the policies every so many updates, for `lspc figure training-curves`."""
     evaluate_episodes: int = 5
@@ -233,11 +233,15 @@ def train(arguments: Sequence[str]) -> None:
             told = " ".join(f"{part} {value:.2g}" for part, value in losses.items())
             display.update(bar, completed=now.step, note=f"{now.updates_per_second:.0f}/s, loss: {told}")
 
+        # What cannot be shared is trained run by run.
+        alone = training.apart(first.algo, [run.config for run in runs.values()])
         with ExitStack() as stack:
-            training.train_together(
-                dataset, runs, method=first.algo, seeds=first.seeds, task=known, tensorboard=first.tensorboard,
-                interim=_interim(first, known, stack), on_progress=show,
-            )  # fmt: skip
+            interim = _interim(first, known, stack)
+            for part in [{out: run} for out, run in runs.items()] if alone else [runs]:
+                training.train_together(
+                    dataset, part, method=first.algo, seeds=first.seeds, task=known, tensorboard=first.tensorboard,
+                    interim=interim, on_progress=show,
+                )  # fmt: skip
     done = " ".join(map(str, runs))
     terminal.errors.print(f"done: lspc evaluate {done}", highlight=False, soft_wrap=True)
 

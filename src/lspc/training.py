@@ -189,7 +189,8 @@ def train_together(
     Their settings may differ only in what the method can share the rest of (its OF_POLICIES).
     """
     module = algos.get(method)
-    _check_together(method, [config for config, _ in runs.values()])
+    if name := apart(method, [config for config, _ in runs.values()]):
+        raise UserError(f"runs of {method} that differ in {name} cannot be trained together: train them one by one")
     planned, learned, spec = [], dataset, None
     for out, (config, provenance) in runs.items():
         _check_request(dataset, config, seeds, task)
@@ -212,19 +213,14 @@ def train_together(
                 )
 
 
-def _check_together(method: str, configs: Sequence[Any]) -> None:
+def apart(method: str, configs: Sequence[Any]) -> str | None:
+    """The first setting whose difference forbids that these runs are trained together."""
     can_differ = getattr(algos.get(method), "OF_POLICIES", ())
     for config in configs[1:]:
         for name, value in asdict(config).items():
             if value != getattr(configs[0], name) and name not in can_differ:
-                told = (
-                    f"settings that can: {', '.join(sorted(can_differ))}"
-                    if can_differ
-                    else f"{method} can share none"
-                )
-                raise UserError(
-                    f"runs that differ in {name} cannot be trained together: train them one by one ({told})"
-                )
+                return name
+    return None
 
 
 def _by_seed(stacked: Any, seeds: Sequence[int]) -> Iterator[tuple[int, Any]]:

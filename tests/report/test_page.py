@@ -17,7 +17,7 @@ from conftest import small_dataset
 from made_runs import episodes, make_run
 from PIL import Image
 
-from lspc import files, policy
+from lspc import files, policy, training
 from lspc.algos import lspc
 from lspc.algos.base import Spec
 from lspc.calibration import Calibration, Estimate, Margin, Point
@@ -124,6 +124,23 @@ def test_the_best_of_the_data_for_every_budget() -> None:
     assert found["points"] == [[5, 30], [0, 10], [5, 20], [2, 8], [9, 31]]
     assert found["costs"] == {"width": 1, "counts": [1, 0, 1, 0, 0, 2, 0, 0, 0, 1]}
     assert found["row"]["cost"]["mean"] == pytest.approx(21 / 5)
+
+
+def test_what_was_measured_on_the_way_stands_beside_the_metrics(tmp_path: Path, data_file: Path) -> None:
+    metrics = [{"step": step, "seed": seed, "loss": 1.0} for step in (250, 500, 750) for seed in (0, 1)]
+    folder = make_run(tmp_path / "run", data_file, metrics=metrics)
+    plain = page.run_part(Run(folder))["curves"]
+    assert "measured" not in plain
+    rows = [
+        {"updates": n, "training_seed": seed, "policy": "LSPC-O", "reward_return": n + seed, "cost_return": cost}
+        for n in (250, 750) for seed in (0, 1) for cost in (2.0, 4.0)
+    ]  # fmt: skip
+    files.write_jsonl(folder / training.CURVE, rows)
+    curves = page.run_part(Run(folder))["curves"]
+    assert (curves["steps"], curves["measured"]) == ([250, 500, 750], [250, 750])
+    assert curves["metrics"]["measured/reward of LSPC-O"] == [[250, 750], [251, 751]]
+    assert curves["metrics"]["measured/cost of LSPC-O"] == [[3, 3], [3, 3]]
+    assert curves["metrics"]["loss"] == plain["metrics"]["loss"]
 
 
 def test_long_curves_are_means_over_stretches() -> None:

@@ -13,7 +13,7 @@ from browser import Browser
 from made_runs import episodes, make_run
 from PIL import Image
 
-from lspc import files
+from lspc import files, training
 from lspc.data import load
 from lspc.report import page
 
@@ -51,6 +51,11 @@ def report(tmp_path_factory: pytest.TempPathFactory, data_file: Path) -> Path:
         for seed in (0, 1)
     ]
     run = make_run(folder / "<b>run", data_file, records, metrics=metrics)
+    on_the_way = [
+        {"updates": n, "training_seed": seed, "policy": "LSPC-O", "reward_return": n / 4 + 2 * seed, "cost_return": 6.0}
+        for n in (1000, 2000) for seed in (0, 1)
+    ]  # fmt: skip
+    files.write_jsonl(run / training.CURVE, on_the_way)
     curve = [
         {
             "restriction": eps,
@@ -211,10 +216,10 @@ def test_pointing_at_a_curve_reads_all_of_them(browser: Browser, report: Path) -
     browser.hover("#curves svg.chart", along=0.99)
     assert browser.text("#step-words") == "after 2,000 updates"
     values = browser.run("[...document.querySelectorAll('#curves text.name')].map((node) => node.textContent)")
-    assert values == ["8.5", "1"]  # the seeds' mean of 8 and 9; 9 - 8
+    assert values == ["501", "6", "8.5", "1"]  # means of both seeds: measured, then the metrics (8 and 9; 9 - 8)
     browser.run("document.querySelector('#curves svg.chart').focus()")
     browser.press("ArrowLeft")
-    assert browser.text("#step-words") == "after 1,750 updates"
+    assert browser.text("#step-words") == "after 1,000 updates"  # the measurement before
     browser.click("label:has([name=group][value=cost])")
     names = browser.run("[...document.querySelectorAll('#curves h3')].map((node) => node.textContent)")
     assert names == ["cost/value_mean", "cost/q_loss"]

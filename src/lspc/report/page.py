@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -31,6 +31,7 @@ from lspc.evaluation import FIRST_EPISODE_SEED, RECORDS, Record, Summary, behavi
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report import clips
 from lspc.tasks import Task, get_task
+from lspc.training import CURVE
 from lspc.version import __version__
 
 METRICS, CALIBRATION = "metrics.jsonl", calibration.FILE
@@ -376,8 +377,33 @@ def run_part(run: Run) -> Part:
         ],
         # The file's name, not its folder: the page may be sent to others.
         "dataset": {**dataset, "source": Path(dataset["source"]).name},
-        "curves": curves_of(files.read_jsonl(run.path / METRICS)) if (run.path / METRICS).exists() else None,
+        "curves": _curves(run),
     }
+
+
+def _curves(run: Run) -> Part | None:
+    """What the networks told while they learned and, if it was asked for, what the simulator said of them."""
+    if not (run.path / METRICS).exists() or not (found := curves_of(files.read_jsonl(run.path / METRICS))):
+        return None
+    path = run.path / CURVE
+    records = files.read_jsonl(path) if path.exists() else []
+    lines: dict[tuple[int, int], Part] = {}
+    for (updates, seed), some in _gathered(records, lambda r: (r["updates"], r["training_seed"])).items():
+        lines[updates, seed] = {"step": updates, "seed": seed}
+        for policy, episodes in _gathered(some, lambda r: r["policy"]).items():
+            for what in ("reward", "cost"):
+                mean = float(np.mean([episode[f"{what}_return"] for episode in episodes]))
+                lines[updates, seed][f"measured/{what} of {policy}"] = mean
+    if measured := curves_of(list(lines.values())):
+        found = {**found, "measured": measured["steps"], "metrics": {**measured["metrics"], **found["metrics"]}}
+    return found
+
+
+def _gathered(records: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
 
 
 def curves_of(lines: Sequence[Part]) -> Part | None:
