@@ -52,8 +52,8 @@ def report(tmp_path_factory: pytest.TempPathFactory, data_file: Path) -> Path:
     ]
     run = make_run(folder / "<b>run", data_file, records, metrics=metrics)
     on_the_way = [
-        {"updates": n, "training_seed": seed, "policy": "LSPC-O", "reward_return": n / 4 + 2 * seed, "cost_return": 6.0}
-        for n in (1000, 2000) for seed in (0, 1)
+        {"updates": n, "training_seed": k, "policy": "LSPC-O", "reward_return": n / 4 + 2 * k, "cost_return": 6.0}
+        for n in (1000, 2000) for k in (0, 1)
     ]  # fmt: skip
     files.write_jsonl(run / training.CURVE, on_the_way)
     curve = [
@@ -219,7 +219,7 @@ def test_pointing_at_a_curve_reads_all_of_them(browser: Browser, report: Path) -
     assert values == ["501", "6", "8.5", "1"]  # means of both seeds: measured, then the metrics (8 and 9; 9 - 8)
     browser.run("document.querySelector('#curves svg.chart').focus()")
     browser.press("ArrowLeft")
-    assert browser.text("#step-words") == "after 1,000 updates"  # the measurement before
+    assert browser.text("#step-words") == "after 1,000 updates"  # one back
     browser.click("label:has([name=group][value=cost])")
     names = browser.run("[...document.querySelectorAll('#curves h3')].map((node) => node.textContent)")
     assert names == ["cost/value_mean", "cost/q_loss"]
