@@ -64,6 +64,28 @@ for task in ${1:-BallCircle BallRun CarRun CarCircle HalfCheetahVelocity CarGoal
   esac
 done
 
+# Every other method on two tasks, and the paper's figures for them.
+if [ -z "${1:-}" ]; then
+  $lspc bench --tasks BallCircle CarRun --algos bc fisor coptidice bcq_lag cdt cpq bear_lag --preset cpu --seeds 1 \
+    --data runs --out runs/bench
+  for task in BallCircle CarRun; do
+    for cell in runs/bench/runs/$task/*; do
+      mkdir -p "results/$task/bench/${cell##*/}"
+      cp "$cell/config.json" "$cell/evaluations.jsonl" "results/$task/bench/${cell##*/}/"
+    done
+    $lspc figure all --data "runs/$task/data.hdf5" --out "runs/$task/figures"
+    mkdir -p "docs/figures/$task" && cp "runs/$task/figures/"*.png "docs/figures/$task/"
+    for run in "runs/$task/figures/runs/"*; do
+      mkdir -p "results/$task/figures/${run##*/}"
+      for name in config.json evaluations.jsonl curve.jsonl; do
+        [ ! -f "$run/$name" ] || cp "$run/$name" "results/$task/figures/${run##*/}/"
+      done
+    done
+  done
+  .venv/bin/python results/methods.py
+  .venv/bin/python results/figures.py
+fi
+
 nine="easysparse easymean easydense mediumsparse mediummean mediumdense hardsparse hardmean harddense"
 for task in easysparse harddense; do
   [ -d "runs/$task/lspc" ] || continue

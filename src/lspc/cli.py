@@ -565,14 +565,14 @@ def figure(
 
     dataset-profile --data FILE: cost and reward of a dataset's episodes.
 
-    all --data FILE [--task TASK]: trains what is needed and draws all but transfer and maps.
+    all [--data FILE] [--task TASK]: trains what is needed and draws all but transfer and maps.
 
     Args:
         name: One of the names above.
         runs: The run folders a figure is made from.
         out: The picture to write.
         policy: Which of the runs' policies (transfer).
-        data: The dataset (action-space, dataset-profile, all).
+        data: The dataset (action-space, dataset-profile, all; without it all takes the bundled BallCircle data).
         seeds: Which training seed's policy (action-space), or the seeds to train (all).
         task: The task to measure on (all).
         preset: The settings to train with (all).
@@ -583,7 +583,7 @@ def figure(
     takes = {"maps": 0, "dataset-profile": 0, "all": 0, "action-space": 1, "restriction-sweep": 1, "converse": 2}
     if len(runs) != takes.get(name, len(runs)):
         usage = {0: "", 1: " RUN", 2: " RUN CONVERSE_RUN"}[takes[name]]
-        usage += " --data FILE" if name in ("dataset-profile", "all") else ""
+        usage += " --data FILE" if takes[name] == 0 and name != "maps" else ""
         raise UserError(f"{name} was given {len(runs)} runs; the command is: lspc figure {name}{usage}")
     picture = Path(f"{name}.png") if out == Path() else out
     if name == "all":
@@ -625,11 +625,14 @@ def figure(
 
 
 def _figure_set(name: str | None, data: Path | None, out: Path, seeds: Sequence[int], preset: str) -> None:
-    if data is None:
-        raise UserError("name the dataset: lspc figure all --data FILE")
-    known = _task(name, data)
+    from lspc.data import bundled
+
+    path = data or bundled()
+    known = _task(name, path)
     if known is None:
-        raise UserError(f"{data} does not say of which task it is: add --task TASK (see `lspc tasks`)")
+        raise UserError(f"{path} does not say of which task it is: add --task TASK (see `lspc tasks`)")
+    if data is None and known != _task(None, path):
+        raise UserError(f"name the dataset: lspc figure all --task {known.name} --data FILE")
     _one_device_per_seed(len(seeds))
     from lspc.report import figure_set, terminal
 
@@ -640,7 +643,7 @@ def _figure_set(name: str | None, data: Path | None, out: Path, seeds: Sequence[
             display.update(bar, completed=stage.done, total=stage.total, note=stage.what)
 
         folder = Path("figures") / known.name if out == Path() else out
-        pictures = figure_set.figure_set(known, _open(data), folder, preset=preset, seeds=seeds, on_stage=show)
+        pictures = figure_set.figure_set(known, _open(path), folder, preset=preset, seeds=seeds, on_stage=show)
     for picture in pictures:
         terminal.console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
 

@@ -224,8 +224,10 @@ def apart(method: str, configs: Sequence[Any]) -> str | None:
 
 
 def _by_seed(stacked: Any, seeds: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    """Each seed's state, on the default device whichever one it was trained on."""
+    gathered = jax.tree.map(np.asarray, stacked)
     for i, seed in enumerate(seeds):
-        yield seed, jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
+        yield seed, jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), gathered)
 
 
 def _train(module: Method, learned: Dataset, spec: Spec, runs: Sequence[_Run], tracks: Sequence["Track"],

@@ -59,7 +59,7 @@ def test_the_whole_set_of_a_task(dataset: Dataset, tmp_path: Path, monkeypatch: 
 
 def test_it_needs_data_of_a_task(cli: Cli, tmp_path: Path, data_file: Path) -> None:
     for arguments, told in (
-        ([], "name the dataset: lspc figure all --data FILE"),
+        (["--task", "CarRun"], "name the dataset: lspc figure all --task CarRun --data FILE"),
         (["runs/a", "--data", data_file], "the command is: lspc figure all --data FILE"),
         (["--data", data_file, "--task", "Nowhere"], "Nowhere"),
     ):

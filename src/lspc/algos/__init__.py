@@ -1,4 +1,4 @@
-"""The methods. Adding one: write its file beside this one, then name it here."""
+"""The methods. Adding one: write its file beside this one, then name it here (docs/adding-a-method.md)."""
 
 import importlib
 from typing import TYPE_CHECKING, cast
