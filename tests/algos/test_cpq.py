@@ -74,7 +74,8 @@ def test_actor_loss_by_hand() -> None:
     cost = tiny.linear([[1.0], [0.0]], [0.0]), tiny.linear([[1.0], [0.0]], [5.0])  # the state alone decides
     seen, noise = jnp.asarray([[0.5], [1.5]]), jnp.zeros((2, 1))
     loss, share = cpq.actor_loss(actor, reward, cost, jnp.asarray(1.0), seen, noise)
-    assert loss == pytest.approx(-3 * np.tanh(0.5) / 2, rel=1e-5)  # the second state cannot be afforded
+    # The second state cannot be afforded: it counts by how much it exceeds the budget, 1.5 - 1.
+    assert loss == pytest.approx((-3 * np.tanh(0.5) + 0.5) / 2, rel=1e-5)
     assert share == 0.5
 
 
@@ -105,15 +106,19 @@ def test_the_reward_backup_is_masked_where_the_next_action_costs_too_much() -> N
     assert not tiny.same(free.reward, other.reward)
 
 
-def test_where_nothing_can_be_afforded_the_actor_stands_still() -> None:
-    """Kept from the method as it is; the docs tell to watch the share of affordable actions."""
-    old, _, _ = one_update(METHOD, small(METHOD))
-    costly = eqx.tree_at(
-        lambda s: [n.layers[-1].bias for n in s.cost.q.net], old, [jnp.asarray([99.0], jnp.float32)] * 2
-    )
-    _, new, metrics = one_update(METHOD, small(METHOD), state=costly)
-    assert metrics["policy/affordable_share"] == 0
-    assert tiny.same(old.actor.net, new.actor.net)
+def test_where_nothing_can_be_afforded_the_actor_seeks_the_least_cost() -> None:
+    """Rewards then mean nothing to it, and it does not stand still, as the mask alone would have it."""
+    actor = tiny.linear([[1.0, 0.0]], [0.0, -2.0])
+    reward = tiny.linear([[0.0], [3.0]], [0.0]), tiny.linear([[0.0], [3.0]], [0.0])
+    cost = tiny.linear([[0.0], [2.0]], [9.0]), tiny.linear([[0.0], [2.0]], [9.0])  # the smaller action costs less
+
+    def slope(reward: Any) -> Any:
+        given = reward, cost, jnp.asarray(1.0), jnp.asarray([[0.5]]), jnp.zeros((1, 1))
+        return eqx.filter_grad(cpq.actor_loss, has_aux=True)(actor, *given)[0].layers[-1].bias[0]
+
+    expected = 2 * (1 - np.tanh(0.5) ** 2)
+    assert slope(reward) == pytest.approx(expected, rel=1e-5)
+    assert slope(jax.tree.map(lambda leaf: -leaf, reward)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_alpha_rises_until_the_unknown_cost_enough() -> None:

@@ -1,7 +1,8 @@
 """CPQ: constraints-penalised Q-learning (Xu et al., 2022).
 
 Actions that a CVAE of the data does not know are made to look costly, and what costs more than the budget is worth
-nothing: the reward backup and the actor are masked by Q_c <= budget.
+nothing: the reward backup and the actor are masked by Q_c <= budget. Where nothing is affordable the actor seeks
+the least cost.
 """
 
 from dataclasses import dataclass, replace
@@ -89,10 +90,13 @@ def cost_loss(
 def actor_loss(
     actor: MLP, reward: Twins, cost: Twins, budget: Array, observations: Array, noise: Array
 ) -> tuple[Array, Array]:
-    """-E[1(Q_c <= l) Q_r] of the actor's actions, and the share of them that can be afforded."""
+    """-E[1(Q_c <= l) Q_r - 1(Q_c > l) (Q_c - l)] of the actor's actions, and the share of them that can be afforded.
+
+    The second term is ours: without it the actor has no gradient, and stays, wherever all it does costs too much.
+    """
     actions = gaussian.squashed(actor, observations, noise)
     q_r, q_c = (qlearning.mixed(q, observations, actions) for q in (reward, cost))
-    return -jnp.mean(affordable(q_r, q_c, budget)), jnp.mean(q_c <= budget)
+    return -jnp.mean(jnp.where(q_c <= budget, q_r, budget - q_c)), jnp.mean(q_c <= budget)
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
