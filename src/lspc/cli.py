@@ -565,7 +565,7 @@ def figure(
 
     dataset-profile --data FILE: cost and reward of a dataset's episodes.
 
-    all [--data FILE] [--task TASK]: trains what is needed and draws all but transfer and maps.
+    all [--data FILE]: train what is needed; draw all but transfer and maps.
 
     Args:
         name: One of the names above.
