@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -82,7 +83,10 @@ def nodes() -> Iterator[Any]:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setattr(cluster, "PATIENCE", (60.0, 600.0))  # the machine may be busy
         patch.setattr(cluster, "GRACE", 60.0)
-        made = two_nodes(mark)
+        with warnings.catch_warnings():
+            # Ray forks to start a node, of which JAX warns if earlier tests have used it; the child runs Ray alone.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            made = two_nodes(mark)
         yield made
         ray.shutdown()
         made.shutdown()
