@@ -183,11 +183,11 @@ def train(arguments: Sequence[str]) -> None:
 
     The method's settings follow, with the values this preset and task give them.
     """
-    from lspc import algos, data, settings, training
+    from lspc import algos, data, devices, settings, training
     from lspc.report import terminal
 
     first = _first_look(arguments)
-    _one_device_per_seed(len(first.seeds))
+    devices.one_core_per_seed(len(first.seeds))
     method = algos.get(first.algo)
     path = first.data or data.bundled()
     known = _task(first.task, path)
@@ -246,17 +246,6 @@ def train(arguments: Sequence[str]) -> None:
     terminal.errors.print(f"done: lspc evaluate {done}", highlight=False, soft_wrap=True)
 
 
-def _one_device_per_seed(seeds: int) -> None:
-    """On a machine without accelerators, let its cores share out the seeds: small networks cannot keep two busy."""
-    import jax
-
-    from lspc.sims.pool import usable_cores
-
-    if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
-        with suppress(RuntimeError):  # in a program that has computed something already it is too late
-            jax.config.update("jax_num_cpu_devices", min(seeds, usable_cores()))
-
-
 def _interim(options: TrainOptions, task: Any, stack: ExitStack) -> Any:
     """What measures the policies while they are trained, if that was asked for."""
     from lspc import evaluation, training
@@ -269,7 +258,7 @@ def _interim(options: TrainOptions, task: Any, stack: ExitStack) -> Any:
     if task is None:
         raise UserError("--evaluate-every needs a simulator: say --task TASK (see `lspc tasks`)")
     pool = stack.enter_context(Pool(task))
-    return training.Interim(options.evaluate_every, evaluation.Interim(pool, task, options.evaluate_episodes))
+    return training.Interim(options.evaluate_every, evaluation.Rollouts(pool, task, options.evaluate_episodes))
 
 
 def _first_look(arguments: Sequence[str]) -> TrainOptions:
@@ -625,7 +614,9 @@ def figure(
 
 
 def _figure_set(name: str | None, data: Path | None, out: Path, seeds: Sequence[int], preset: str) -> None:
+    from lspc import devices
     from lspc.data import bundled
+    from lspc.report import figure_set, terminal
 
     path = data or bundled()
     known = _task(name, path)
@@ -633,9 +624,7 @@ def _figure_set(name: str | None, data: Path | None, out: Path, seeds: Sequence[
         raise UserError(f"{path} does not say of which task it is: add --task TASK (see `lspc tasks`)")
     if data is None and known != _task(None, path):
         raise UserError(f"name the dataset: lspc figure all --task {known.name} --data FILE")
-    _one_device_per_seed(len(seeds))
-    from lspc.report import figure_set, terminal
-
+    devices.one_core_per_seed(len(seeds))
     with terminal.progress(counted=True) as display:
         bar = display.add_task("figures", total=None, note="compiling")
 

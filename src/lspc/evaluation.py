@@ -104,8 +104,8 @@ def _identity(run: Path, description: dict[str, Any], task: Task, cell: "_Cell",
     }
 
 
-class Interim:
-    """Measures policies while they are trained: what `lspc.training.Interim` calls."""
+class Rollouts:
+    """Measures policies while they are trained; `lspc.training.Interim` calls it."""
 
     def __init__(self, pool: Pool, task: Task, episodes: int) -> None:
         self._pool, self._task = pool, task

@@ -19,10 +19,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from lspc import algos, checkpoints, files, policy
+from lspc import algos, checkpoints, devices, files, policy
 from lspc.algos import base
 from lspc.algos.base import Method, Metrics, Policy, Spec
 from lspc.data import Dataset
@@ -83,33 +82,9 @@ def make_chunk(method: Method, spec: Spec, config: Any) -> Callable[..., tuple[A
                 return jax.lax.map(lambda pair: run(*pair), (states, seeds))
             return jax.vmap(run)(states, seeds)
 
-        return _shared_out(all_seeds, seeds.size)(states, seeds, table, start)
+        return devices.shared_out(all_seeds, seeds.size)(states, seeds, table, start)
 
     return jax.jit(chunk, static_argnames="length", donate_argnums=0)
-
-
-def _mesh(seeds: int) -> Mesh:
-    """The devices that have a seed to work on."""
-    return Mesh(np.array(jax.devices()[:seeds]), ("seeds",))
-
-
-def _shared_out(work: Callable[..., Any], seeds: int) -> Callable[..., Any]:
-    """`work` on every device at once, each with its part of the seeds; a device too many repeats the last seed."""
-    mesh = _mesh(seeds)
-    if mesh.size == 1:
-        return work
-    one_each = PartitionSpec("seeds")
-    everywhere = jax.shard_map(
-        work, mesh=mesh, in_specs=(one_each, one_each, PartitionSpec(), PartitionSpec()), out_specs=one_each,
-        check_vma=False,
-    )  # fmt: skip
-    places = jnp.minimum(jnp.arange(seeds + -seeds % mesh.size), seeds - 1)
-
-    def shared_out(states: Any, numbers: Array, table: Any, start: Array) -> Any:
-        states, numbers = jax.tree.map(lambda leaf: leaf[places], (states, numbers))
-        return jax.tree.map(lambda leaf: leaf[:seeds], everywhere(states, numbers, table, start))
-
-    return shared_out
 
 
 class Together(NamedTuple):
@@ -245,7 +220,7 @@ def _train(module: Method, learned: Dataset, spec: Spec, runs: Sequence[_Run], t
 
     states, step = _restore(runs, lambda config: init_states(module, spec, config, seeds))
     table = getattr(module, "table", base.table)(learned, configs[0])
-    table = jax.device_put(table, NamedSharding(_mesh(len(seeds)), PartitionSpec()))
+    table = jax.device_put(table, devices.everywhere(len(seeds)))
     with _stop_requests() as stop:
         while step < total:
             length, began = min(CHUNK, total - step), time.perf_counter()

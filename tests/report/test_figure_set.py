@@ -23,7 +23,7 @@ TASK = get_task("BallRun")
 def test_the_whole_set_of_a_task(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figure_set, "RESTRICTIONS", (0.5, 1.0))
     monkeypatch.setattr(figure_set, "CURVE_EPISODES", 1)
-    # Every episode is within this budget's tasks in the real data; the made ones cost more.
+    # Every made episode costs more than the task's smallest budget.
     monkeypatch.setattr(figure_set, "_safe", lambda method, task: {"budget": 1000.0} if method == "bc" else {})
 
     class Stopped(Exception):

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos import iql
+from lspc.algos import iql, qlearning
 from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
 from lspc.algos.cvae import Cvae, decode, evidence_loss
 from lspc.algos.cvae import init as init_cvae
@@ -189,9 +189,7 @@ def _reward_scale(spec: Spec, config: Config) -> float:
 
 
 def _largest_values(spec: Spec, config: Config) -> tuple[float, float]:
-    """The values of the largest reward and of the largest cost, if every step brought them."""
-    horizon = 1.0 / (1.0 - config.discount)
-    return horizon * spec.largest_reward * _reward_scale(spec, config), horizon * spec.largest_cost
+    return qlearning.largest_values(spec, config.discount, _reward_scale(spec, config))
 
 
 def safe_latents(noise: Array, restriction: float, form: str) -> Array:

@@ -18,6 +18,8 @@ from lspc.report.figures import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_
 from lspc.report.page import STATES
 
 POLICIES = ("CVAE", "LSPC-S", "LSPC-O")
+COLOURS = dict(zip(reversed(POLICIES), SERIES_COLOURS, strict=False))
+"""As in the other figures."""
 DRAWS = 4000
 PROBES = 64
 """Actions per state by which a state is chosen."""
@@ -143,8 +145,8 @@ def _draw_densities(axes: Axes, plane: Mapping[str, np.ndarray]) -> None:
     low, reach = every.min(axis=0), np.maximum(np.ptp(every, axis=0), 1e-3)
     # The grid ends with the actions: at the edge of the action space a kernel would leak out of it.
     across, up = (np.linspace(low[i], low[i] + reach[i], GRID) for i in range(2))
-    for place, (policy, actions) in enumerate(plane.items()):
-        heights, colour = density(actions, across, up), SERIES_COLOURS[place]
+    for policy, actions in plane.items():
+        heights, colour = density(actions, across, up), COLOURS[policy]
         levels = [level_of(heights, share) for share in SHARES]
         axes.contourf(across, up, heights, [*levels, heights.max()], colors=[colour], alpha=0.25)
         axes.contour(across, up, heights, levels, colors=[colour], linewidths=[1, 2])

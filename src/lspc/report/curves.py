@@ -54,7 +54,8 @@ def training_curves_figure(runs: Sequence[Path], out: Path) -> None:
                 raise UserError(f"{run.path / CURVE} has {policy} of every seed after no number of updates: train on")
             points = {updates: point(group, task) for updates, group in groups.items()}
             place = policies.index(policy)
-            name = policy_label(policy) + ("" if len(runs) == 1 else f", {run_name(run, curves)}")
+            several = sum(any(r["policy"] == policy for r in other) for other in curves.values()) > 1
+            name = policy_label(policy) + (f", {run_name(run, curves)}" if several else "")
             draw_line(panels, points, name, place, style=STYLES[number % len(STYLES)])
     finish(figure, panels, out)
 

@@ -87,7 +87,7 @@ def _train(
 ) -> None:  # fmt: skip
     groups = [("lspc", TOGETHER), *((method, {name: changes}) for name, (method, changes) in ALONE.items())]
     with Pool(task) as pool:
-        measured = evaluation.Interim(pool, task, CURVE_EPISODES)
+        measured = evaluation.Rollouts(pool, task, CURVE_EPISODES)
         for method, group in groups:
             resolved = {
                 runs / name: settings.resolve(
