@@ -18,7 +18,7 @@ from lspc.report.figures import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_
 from lspc.report.page import STATES
 
 POLICIES = ("CVAE", "LSPC-S", "LSPC-O")
-COLOURS = dict(zip(reversed(POLICIES), SERIES_COLOURS, strict=False))
+COLOURS: dict[str, str] = dict(zip(reversed(POLICIES), SERIES_COLOURS, strict=False))
 """As in the other figures."""
 DRAWS = 4000
 PROBES = 64
