@@ -27,8 +27,8 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.deploy import onnx_graph
 from lspc.nets import MLP
 from lspc.policy import TrainedPolicy
-from lspc.settings import resolve
 from lspc.tasks import get_task
+from lspc.training.settings import resolve
 
 ROUND = 200
 """Calls of one way before the next has its turn."""

@@ -22,10 +22,10 @@ from lspc import algos, data, training
 from lspc.algos import base
 from lspc.algos.base import Spec
 from lspc.policy import TrainedPolicy
-from lspc.settings import resolve
 from lspc.sims import make
 from lspc.sims.pool import Pool
 from lspc.tasks import Task, get_task
+from lspc.training.settings import resolve
 
 LSPC = algos.get("lspc")
 

@@ -15,9 +15,9 @@ from lspc import algos, data, files
 from lspc.algos import base, lspc
 from lspc.evaluation import FIRST_EPISODE_SEED
 from lspc.policy import TrainedPolicy
-from lspc.settings import resolve
 from lspc.sims.pool import Pool
 from lspc.tasks import get_task, normalised_reward
+from lspc.training.settings import resolve
 
 TASKS = ("BallCircle", "BallRun")
 STEPS, EPISODES = 2_500, 20

@@ -10,7 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from conftest import Cli
+from helpers.cli import Cli
 
 from lspc import files
 from lspc.data import Dataset, save

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calibrated import add_calibration
+from helpers.calibrated import add_calibration
 
 import lspc
 from lspc import algos, evaluation, files, training

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from calibrated import add_calibration
+from helpers.calibrated import add_calibration
 
 from lspc import algos, policy
 from lspc.algos.base import Policy, Spec

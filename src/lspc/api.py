@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lspc import algos, calibration, evaluation, files, settings, training
+from lspc import algos, calibration, evaluation, files, training
 from lspc.data import Dataset
 from lspc.data import load as load_dataset
 from lspc.data import save as save_dataset
@@ -12,6 +12,7 @@ from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
 from lspc.tasks import get_task
+from lspc.training import settings
 
 __all__ = ["calibrate", "evaluate", "export", "load_dataset", "load_policy", "save_dataset", "train"]
 

@@ -21,7 +21,7 @@ from lspc.errors import UserError
 from lspc.sims.pool import Act, Seen
 
 if TYPE_CHECKING:
-    from lspc.calibration import Calibration
+    from lspc.calibration.choosing import Calibration
     from lspc.deploy.guard import Guard
 
 WEIGHTS, CARD = "weights.safetensors", "card.json"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from common import Learned, MethodTests, ring
+from helpers.methods import Learned, MethodTests, ring
 
 from lspc import algos
 

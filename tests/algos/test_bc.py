@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
-from common import Learned
+from helpers import tiny
+from helpers.methods import Learned
 
 from lspc.algos import bc
 from lspc.algos.base import Spec

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
-from common import LagrangianTests, Learned
+from helpers import tiny
+from helpers.methods import LagrangianTests, Learned
 
-from lspc.algos import bcq_lag, lagrangian
+from lspc.algos import bcq_lag
+from lspc.algos.parts import lagrangian
 from lspc.tasks import get_task
 
 

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
-from common import LagrangianTests, Learned, one_update, small
+from helpers import tiny
+from helpers.methods import LagrangianTests, Learned, one_update, small
 
 from lspc import algos
-from lspc.algos import bear_lag, lagrangian
-from lspc.algos.mmd import gaussian_mmd
+from lspc.algos import bear_lag
+from lspc.algos.parts import lagrangian
+from lspc.algos.parts.mmd import gaussian_mmd
 from lspc.tasks import get_task
 
 METHOD = algos.get("bear_lag")

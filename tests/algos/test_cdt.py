@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
-from common import ring
-from test_tiny_cmdp import Driver, Floats, at_limit, drive, limit
+from helpers import tiny
+from helpers.methods import ring
+from helpers.ring import Driver, Floats, at_limit, drive, limit
 
 from lspc import training
 from lspc.algos import cdt
 from lspc.algos.base import Spec
-from lspc.algos.transformer import Dropout, LayerNorm, Transformer, attention
+from lspc.algos.parts.transformer import Dropout, LayerNorm, Transformer, attention
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy

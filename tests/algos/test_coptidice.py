@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
-from common import DATA, Learned, MethodTests, changed, one_update, small
+from helpers import tiny
+from helpers.methods import DATA, Learned, MethodTests, changed, one_update, small
 
 from lspc import algos
 from lspc.algos import coptidice

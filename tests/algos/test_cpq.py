@@ -7,15 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
-from common import DATA as SEEN
-from common import MethodTests, changed, one_update, ring, small
+from helpers import tiny
+from helpers.methods import DATA as SEEN
+from helpers.methods import MethodTests, changed, one_update, ring, small
+from helpers.ring import as_action, limit, place_ahead
 from jaxtyping import Array
-from test_tiny_cmdp import as_action, limit, place_ahead
 
 from lspc import algos
-from lspc.algos import base, cpq, qlearning
+from lspc.algos import base, cpq
 from lspc.algos.base import Spec
+from lspc.algos.parts import qlearning
 from lspc.tasks import get_task
 
 METHOD = algos.get("cpq")

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
-from common import DATA, Learned, MethodTests, changed, one_update, small
+from helpers import tiny
+from helpers.methods import DATA, Learned, MethodTests, changed, one_update, small
 from jaxtyping import Array
 
 from lspc import algos
-from lspc.algos import diffusion, fisor, iql
+from lspc.algos import fisor
 from lspc.algos.base import Spec
+from lspc.algos.parts import diffusion, iql
 from lspc.errors import UserError
 
 METHOD = algos.get("fisor")

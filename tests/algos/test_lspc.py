@@ -8,16 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-import tiny
+from helpers import tiny
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from lspc import algos, settings
-from lspc.algos import iql, lspc
+from lspc import algos
+from lspc.algos import lspc
 from lspc.algos.base import Batch
-from lspc.algos.weights import effective_share
+from lspc.algos.parts import iql
+from lspc.algos.parts.weights import effective_share
 from lspc.errors import UserError
 from lspc.tasks import get_task
+from lspc.training import settings
 
 update = lspc.update
 """Not compiled: op by op the compiler is asked once, a whole update would be compiled for every setting."""

@@ -6,10 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-import tiny
-from common import Learned
+from helpers import tiny
+from helpers.methods import Learned
 
-from lspc.algos import cvae, iql, lspc
+from lspc.algos import lspc
+from lspc.algos.parts import cvae, iql
 
 
 def state(**changes: Any) -> lspc.State:

@@ -8,8 +8,8 @@ from lspc import algos, files
 from lspc.bench import grid
 from lspc.bench.grid import Plan, budgets, find_data, keep_plan, make_plan, orders, read_plan
 from lspc.errors import UserError
-from lspc.settings import parse
 from lspc.tasks import get_task
+from lspc.training.settings import parse
 
 BULLET = get_task("BallRun")
 DATA = {"BallRun": Path("a.hdf5"), "CarRun": Path("b.hdf5")}

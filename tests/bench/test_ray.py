@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
-from conftest import Cli, small_dataset
+from helpers.bench import Here, wait_for
+from helpers.cli import Cli
+from helpers.data import small_dataset
 from ray.cluster_utils import Cluster as Nodes
-from test_running import Here, wait_for
 
 from lspc import data, files, training
 from lspc.bench import cluster, running

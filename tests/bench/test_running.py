@@ -4,19 +4,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import small_dataset
+from helpers.bench import Here, wait_for
+from helpers.data import small_dataset
 
 from lspc import files
 from lspc.bench import cell, local, running, tables
 from lspc.bench.grid import Order, Plan, find_data, is_done, keep_plan, make_plan, orders
 from lspc.bench.local import Local
-from lspc.bench.running import OnEnd, OnProgress
 from lspc.data import Dataset, save
 from lspc.errors import UserError
 
@@ -38,26 +37,6 @@ sys.exit(len(running.run(plan, folder / "bench", data, Local(2))))
 """BC and BC-Safe on BallRun: four cells of two seeds."""
 
 
-class Here:
-    """An executor of a few lines, in this process: all that the seam asks for."""
-
-    def __init__(self) -> None:
-        self.carried_out: list[str] = []
-
-    def room(self, orders: Sequence[Order]) -> int:
-        return 1
-
-    def run(self, orders: Sequence[Order], on_progress: OnProgress, on_end: OnEnd) -> None:
-        for order in orders:
-            self.carried_out.append(order.name)
-            try:
-                cell.run(order, lambda now, order=order: on_progress(order, now))
-            except UserError as error:
-                on_end(order, str(error))
-            else:
-                on_end(order, None)
-
-
 @pytest.fixture
 def folder(tmp_path: Path, dataset: Dataset) -> Path:
     save(dataset, tmp_path / "data" / "BallRun.hdf5", metadata={"task": "BallRun"})
@@ -72,13 +51,6 @@ def planned(folder: Path, methods: Sequence[str] = ("bc",), **more: object) -> t
 
 def started(folder: Path, steps: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", BENCH, str(folder), str(steps)], stderr=subprocess.PIPE)
-
-
-def wait_for(what: Callable[[], bool], seconds: float = 240) -> None:
-    until = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < until, "it never happened"
-        time.sleep(0.02)
 
 
 def nobody_works_on(runs: list[Path]) -> bool:

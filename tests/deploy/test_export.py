@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from calibrated import add_calibration, finished_run, observations
+from helpers.calibrated import add_calibration, finished_run, observations
 
 import lspc.deploy
 from lspc import algos, evaluation, files, training

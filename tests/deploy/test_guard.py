@@ -6,12 +6,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from calibrated import HORIZON, constant_judges, evidence, made, untrained
+from helpers.calibrated import HORIZON, constant_judges, evidence, made, untrained
 from jaxtyping import Array
 
-from lspc import ope
 from lspc.algos.base import Spec
-from lspc.calibration import Evidence
+from lspc.calibration import fitted_q
+from lspc.calibration.choosing import Evidence
 from lspc.data import Dataset
 from lspc.deploy import guard
 from lspc.deploy.guard import TOO_COSTLY, TRUSTED, UNFAMILIAR, Guard
@@ -80,7 +80,7 @@ def test_the_ensembles_mean_counts(uncentred: Dataset) -> None:
     assert found.tolist() == pytest.approx([8 * 0.2])
 
 
-class Echo(ope.Judge):
+class Echo(fitted_q.Judge):
     """Expects its knob as the cost of every step."""
 
     def __call__(self, observations: Array, actions: Array, left: Array, knobs: Array) -> Array:

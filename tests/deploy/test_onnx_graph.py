@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from calibrated import observations, untrained
+from helpers.calibrated import observations, untrained
 
-from lspc.algos import iql
 from lspc.algos.lspc import LspcPolicy
+from lspc.algos.parts import iql
 from lspc.data import Dataset
 from lspc.deploy import onnx_graph
 

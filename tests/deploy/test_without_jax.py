@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrated import add_calibration, finished_run, observations
+from helpers.calibrated import add_calibration, finished_run, observations
 
 from lspc.data import Dataset
 from lspc.deploy import onnx_graph

@@ -9,14 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made_runs import make_run
+from helpers.made_runs import make_run
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
 from lspc import files, policy
-from lspc.algos import bc, iql, lspc
+from lspc.algos import bc, lspc
 from lspc.algos.base import Policy, Spec
+from lspc.algos.parts import iql
 from lspc.cli import main
 from lspc.data import Dataset
 from lspc.errors import UserError

@@ -4,14 +4,14 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from calibrated import UPPER, made, point
+from helpers.calibrated import UPPER, made, point
 from rich.console import Console
 
-from lspc.calibration import Calibration
+from lspc.calibration.check import Truth, Verdict, Verification
+from lspc.calibration.choosing import Calibration
 from lspc.report import calibration as pictures
 from lspc.report.calibration import calibration_figure
 from lspc.report.terminal import calibration_table
-from lspc.verification import Truth, Verdict, Verification
 
 TRUTHS = tuple(Truth(eps, high / 2, 100 * eps, True, True) for eps, high in UPPER.items())
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_runs import episodes, make_run
+from helpers.made_runs import episodes, make_run
 from matplotlib.figure import Figure
 
 from lspc import files
@@ -13,7 +13,7 @@ from lspc.errors import UserError
 from lspc.report import curves
 from lspc.report.curves import by_updates, point, training_curves_figure
 from lspc.tasks import get_task
-from lspc.training import CURVE
+from lspc.training.loop import CURVE
 
 BALL = get_task("BallRun")
 SPAN = BALL.reward_max - BALL.reward_min

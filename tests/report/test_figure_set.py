@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Cli
+from helpers.cli import Cli
 
 from lspc import evaluation, files, training
 from lspc.data import Dataset

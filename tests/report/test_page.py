@@ -13,14 +13,14 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from conftest import small_dataset
-from made_runs import episodes, make_run
+from helpers.data import small_dataset
+from helpers.made_runs import episodes, make_run
 from PIL import Image
 
 from lspc import files, policy, training
 from lspc.algos import lspc
 from lspc.algos.base import Spec
-from lspc.calibration import Calibration, Estimate, Margin, Point
+from lspc.calibration.choosing import Calibration, Estimate, Margin, Point
 from lspc.data import Dataset, load
 from lspc.errors import UserError
 from lspc.report import clips, page

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import Browser
-from made_runs import episodes, make_run
+from helpers.browser import Browser
+from helpers.made_runs import episodes, make_run
 from PIL import Image
 
 from lspc import files, training

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import small_dataset
-from made_runs import episodes, make_run
+from helpers.data import small_dataset
+from helpers.made_runs import episodes, make_run
 from matplotlib.figure import Figure
 
 from lspc.data import Dataset

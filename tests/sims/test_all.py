@@ -10,9 +10,9 @@ import pytest
 
 from lspc import algos, sims, training
 from lspc.algos.base import Spec
-from lspc.collecting import AgentSpec, drive, population
 from lspc.data import Dataset, load, save
 from lspc.evaluation import evaluate
+from lspc.sims.collect.population import AgentSpec, drive, population
 from lspc.tasks import Task, all_tasks, get_task
 
 TRIO = ("BallCircle", "PointCircle1", "easysparse")

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from lspc.algos import cvae, lagrangian, qlearning
 from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
-from lspc.algos.iql import Twins
+from lspc.algos.parts import cvae, lagrangian, qlearning
+from lspc.algos.parts.iql import Twins
 from lspc.nets import MLP, Learner
 
 

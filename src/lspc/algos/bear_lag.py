@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos import cvae, gaussian, lagrangian, qlearning
 from lspc.algos.base import Batch, Metrics, Spec
-from lspc.algos.iql import Twins
-from lspc.algos.mmd import gaussian_mmd
+from lspc.algos.parts import cvae, gaussian, lagrangian, qlearning
+from lspc.algos.parts.iql import Twins
+from lspc.algos.parts.mmd import gaussian_mmd
 from lspc.nets import MLP, Learner
 
 

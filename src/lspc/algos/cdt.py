@@ -16,7 +16,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos.base import Metrics, Normaliser, SequencePolicy, Spec
-from lspc.algos.transformer import Dropout, Transformer
+from lspc.algos.parts.transformer import Dropout, Transformer
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.nets import MLP, Linear

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos import base, gaussian, lagrangian
+from lspc.algos import base
 from lspc.algos.base import Batch, Metrics, Normaliser, Spec
-from lspc.algos.weights import effective_share
+from lspc.algos.parts import gaussian, lagrangian
+from lspc.algos.parts.weights import effective_share
 from lspc.data import Dataset
 from lspc.nets import MLP, Learner
 

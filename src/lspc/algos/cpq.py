@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos import cvae, gaussian, iql, lagrangian, qlearning
 from lspc.algos.base import Batch, Metrics, Spec
-from lspc.algos.iql import Twins
+from lspc.algos.parts import cvae, gaussian, iql, lagrangian, qlearning
+from lspc.algos.parts.iql import Twins
 from lspc.nets import MLP, Learner
 
 

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos import diffusion, iql, qlearning
 from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
-from lspc.algos.iql import Twins
-from lspc.algos.weights import advantage_weight, effective_share
+from lspc.algos.parts import diffusion, iql, qlearning
+from lspc.algos.parts.iql import Twins
+from lspc.algos.parts.weights import advantage_weight, effective_share
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.nets import Learner

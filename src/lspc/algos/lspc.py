@@ -15,12 +15,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos import iql, qlearning
 from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
-from lspc.algos.cvae import Cvae, decode, evidence_loss
-from lspc.algos.cvae import init as init_cvae
-from lspc.algos.gaussian import moments
-from lspc.algos.weights import advantage_weight, affordable_weight, effective_share, sharpest_weight
+from lspc.algos.parts import iql, qlearning
+from lspc.algos.parts.cvae import Cvae, decode, evidence_loss
+from lspc.algos.parts.cvae import init as init_cvae
+from lspc.algos.parts.gaussian import moments
+from lspc.algos.parts.weights import advantage_weight, affordable_weight, effective_share, sharpest_weight
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.nets import MLP, Learner

@@ -21,7 +21,7 @@ from lspc.algos import base
 from lspc.algos.base import Spec
 from lspc.bench.grid import Order, unmeasured
 from lspc.errors import UserError
-from lspc.processes import end_with_parent
+from lspc.system import end_with_parent
 from lspc.tasks import get_task
 
 SECONDS_MEASURED = 2.0

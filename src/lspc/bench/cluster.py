@@ -25,7 +25,7 @@ from lspc.bench.local import GRACE, ONE_THREAD, need
 from lspc.bench.running import OnEnd, OnProgress
 from lspc.errors import UserError
 from lspc.evaluation import RECORDS
-from lspc.training import checkpoint_paths
+from lspc.training.loop import checkpoint_paths
 
 try:
     import ray

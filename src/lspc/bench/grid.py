@@ -11,11 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from lspc import algos, data, evaluation, files, policy, settings, sims
+from lspc import algos, data, evaluation, files, policy, sims
 from lspc.algos.base import Method
 from lspc.errors import UserError
 from lspc.evaluation import FIRST_EPISODE_SEED, RECORDS
 from lspc.tasks import Task, get_task
+from lspc.training import settings
 from lspc.version import __version__
 
 PLAN, RUNS = "bench.json", "runs"

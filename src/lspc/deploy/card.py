@@ -7,7 +7,7 @@ from lspc import files
 from lspc.version import __version__
 
 if TYPE_CHECKING:
-    from lspc.calibration import Calibration, Choice
+    from lspc.calibration.choosing import Calibration, Choice
     from lspc.policy import TrainedPolicy
 
 

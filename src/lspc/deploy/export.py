@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lspc import evaluation, files, verification
+from lspc import evaluation, files
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration import FILE, Choice
+from lspc.calibration import check
+from lspc.calibration.choosing import FILE, Choice
 from lspc.deploy.card import write_card
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
@@ -67,7 +68,7 @@ def _measured(run: Path, policy: TrainedPolicy, choice: Choice | None) -> dict[s
     # By the episode's seed: both files may hold the same episode.
     own = {
         record["seed"]: record
-        for name in (evaluation.RECORDS, verification.RECORDS)
+        for name in (evaluation.RECORDS, check.RECORDS)
         if (run / name).exists()
         for record in files.read_jsonl(run / name)
         if record["policy"] == "LSPC-O"

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration import Calibration, Evidence, nearest_distance
+from lspc.calibration.choosing import Calibration, Evidence, nearest_distance
 from lspc.errors import UserError
 from lspc.sims.pool import Act, Seen
 

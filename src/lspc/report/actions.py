@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
 
-from lspc.algos import iql
 from lspc.algos.lspc import LspcPolicy
+from lspc.algos.parts import iql
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy

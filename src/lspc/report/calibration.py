@@ -5,9 +5,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from lspc.calibration import Calibration, Choice
+from lspc.calibration.check import Verification
+from lspc.calibration.choosing import Calibration, Choice
 from lspc.report.figures import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR, new_figure, save, tidy
-from lspc.verification import Verification
 
 
 def calibration_figure(

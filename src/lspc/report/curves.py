@@ -17,7 +17,7 @@ from lspc.evaluation import Record, usual_mode
 from lspc.report.figures import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
 from lspc.report.page import Run
 from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
-from lspc.training import CURVE
+from lspc.training.loop import CURVE
 
 MARKERS = "osD^vPX"
 STYLES = ("-", "--", ":", "-.")

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lspc import algos, evaluation, files, settings, training
+from lspc import algos, evaluation, files, training
 from lspc.data import Dataset
 from lspc.policy import load_policy
 from lspc.report import sweeps
@@ -18,6 +18,7 @@ from lspc.report.curves import training_curves_figure
 from lspc.report.figures import dataset_profile_figure
 from lspc.sims.pool import Pool
 from lspc.tasks import Task
+from lspc.training import settings
 
 RESTRICTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 LAMBDAS = (1.0, 2.0, 4.0)

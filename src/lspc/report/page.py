@@ -31,7 +31,7 @@ from lspc.evaluation import FIRST_EPISODE_SEED, RECORDS, Record, Summary, behavi
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report import clips
 from lspc.tasks import Task, get_task
-from lspc.training import CURVE
+from lspc.training.loop import CURVE
 from lspc.version import __version__
 
 METRICS, CALIBRATION = "metrics.jsonl", calibration.FILE

@@ -10,11 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rich.table import Column, Table
 
 if TYPE_CHECKING:  # a table of tasks should not wait for JAX
-    from lspc.calibration import Calibration, Choice, Estimate
+    from lspc.calibration.check import Verification
+    from lspc.calibration.choosing import Calibration, Choice, Estimate
     from lspc.doctor import Check
     from lspc.evaluation import Interval, Summary
     from lspc.tasks import Task
-    from lspc.verification import Verification
 
 console = Console()
 errors = Console(stderr=True)

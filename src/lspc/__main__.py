@@ -1,0 +1,5 @@
+"""`python -m lspc`."""
+
+from lspc.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""What methods share: critics, generative models, weights, multipliers. A part knows of no method."""

@@ -1,0 +1,86 @@
+"""A conditional variational autoencoder of actions: which actions the data take in a state."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from lspc.algos.base import Metrics
+from lspc.algos.parts.gaussian import moments
+from lspc.nets import MLP, Learner
+
+TYPICAL = 0.5
+"""Latents within this bound decode to the data's more typical actions (the bound of BCQ's authors)."""
+
+
+class Cvae(eqx.Module):
+    encoder: MLP
+    """alpha: (state, action) -> mean and log-spread of the latent."""
+    decoder: MLP
+    """beta: (state, latent) -> action."""
+
+    @property
+    def latent_dim(self) -> int:
+        return self.encoder.layers[-1].bias.shape[-1] // 2
+
+
+def init(
+    keys: tuple[PRNGKeyArray, PRNGKeyArray],
+    observation_dim: int,
+    action_dim: int,
+    latent_dim: int,
+    hidden: tuple[int, ...],
+) -> Cvae:
+    return Cvae(
+        encoder=MLP(observation_dim + action_dim, 2 * latent_dim, hidden, key=keys[0]),
+        decoder=MLP(observation_dim + latent_dim, action_dim, hidden, key=keys[1]),
+    )
+
+
+def encode(encoder: MLP, observations: Array, actions: Array) -> tuple[Array, Array]:
+    return moments(encoder(observations, actions), -4.0, 15.0)
+
+
+def decode(decoder: MLP, observations: Array, latents: Array) -> Array:
+    return jnp.tanh(decoder(observations, latents))
+
+
+def typical(noise: Array) -> Array:
+    """Standard normal noise as latents of typical actions."""
+    return jnp.clip(noise, -TYPICAL, TYPICAL)
+
+
+def divergence(mean: Array, log_std: Array, form: str) -> Array:
+    """KL from the standard normal, averaged or summed over the latent's dimensions."""
+    terms = 0.5 * (mean**2 + jnp.exp(2 * log_std) - 1.0 - 2 * log_std)
+    return jnp.mean(terms, axis=-1) if form == "mean" else jnp.sum(terms, axis=-1)
+
+
+def evidence_loss(
+    cvae: Cvae, observations: Array, actions: Array, weights: Array, noise: Array, kl_weight: float, kl_form: str
+) -> tuple[Array, Metrics]:
+    """The evidence bound, each transition counted by its weight."""
+    mean, log_std = encode(cvae.encoder, observations, actions)
+    decoded = decode(cvae.decoder, observations, mean + jnp.exp(log_std) * noise)
+    error = jnp.sum((decoded - actions) ** 2, axis=-1)
+    kl = divergence(mean, log_std, kl_form)
+    loss = jnp.mean(weights * (error + kl_weight * kl))
+    return loss, {"loss": loss, "reconstruction": jnp.mean(error), "kl": jnp.mean(kl)}
+
+
+def fit(
+    cvae: Learner[Cvae],
+    observations: Array,
+    actions: Array,
+    key: PRNGKeyArray,
+    kl_weight: float,
+    learning_rate: float,
+) -> tuple[Learner[Cvae], Metrics]:
+    """One step towards the data's actions, all alike: the CVAE of BCQ, BEAR and CPQ."""
+    size, action_dim = actions.shape
+    noise = jax.random.normal(key, (size, cvae.net.latent_dim))
+    # They average the error over the action's dimensions where we sum it: the same balance, and Adam ignores scale.
+    slope, metrics = eqx.filter_grad(evidence_loss, has_aux=True)(
+        cvae.net, observations, actions, jnp.ones(size), noise, kl_weight * action_dim, "mean"
+    )
+    return cvae.step(slope, learning_rate), metrics

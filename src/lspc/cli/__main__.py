@@ -1,0 +1,5 @@
+"""`python -m lspc.cli`."""
+
+from lspc.cli import main
+
+main()

@@ -1,0 +1,29 @@
+"""`lspc export`: a policy as a file that runs elsewhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from lspc.cli.common import shown
+
+
+def export(
+    run: Annotated[Path, tyro.conf.Positional, shown("RUN")],
+    out: Annotated[Path, shown("ONNX", "RUN/policy.onnx")] = Path(),
+    budget: Annotated[float | None, shown("COST", "none: eps stays an input")] = None,
+    seed: Annotated[int | None, shown("INT", "the run's first")] = None,
+) -> None:
+    """Write an LSPC policy as one ONNX file, with a card that says what it is.
+
+    Args:
+        run: The folder of a finished LSPC run.
+        out: The file to write; its card gets the same name with .md.
+        budget: Fix the eps that `lspc calibrate` chose for this cost of an episode.
+        seed: Which training seed's policy.
+    """
+    from lspc.deploy.export import export as write
+    from lspc.report import terminal
+
+    model, card = write(run, run / "policy.onnx" if out == Path() else out, budget=budget, seed=seed)
+    terminal.console.print(f"policy: {model}\ncard:   {card}", highlight=False, soft_wrap=True)

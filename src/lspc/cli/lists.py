@@ -1,0 +1,61 @@
+"""`lspc doctor`, `tasks`, `algos`: what there is."""
+
+import sys
+from dataclasses import asdict
+
+from lspc.cli.common import Json, print_json
+
+
+def doctor(json: Json = False) -> None:
+    """Say what is installed, what is missing, and the command that mends it.
+
+    Args:
+        json: Print JSON instead of a table.
+    """
+    from lspc.doctor import checks
+    from lspc.report import terminal
+
+    found = checks()
+    if json:
+        print_json([asdict(check) for check in found])
+    else:
+        terminal.console.print(terminal.doctor_table(found))
+    if not all(check.ok or check.optional for check in found):
+        sys.exit(1)
+
+
+def tasks(json: Json = False) -> None:
+    """List DSRL's 38 tasks and whether their simulator is here.
+
+    Args:
+        json: Print JSON instead of a table.
+    """
+    from lspc import sims
+    from lspc.tasks import all_tasks
+
+    listed = all_tasks()
+    installed = {task.name: sims.installed(task) for task in listed}
+    if json:
+        keys = "name suite episode_length observation_dim action_dim reward_min reward_max thresholds dataset_file"
+        rows = [{key: getattr(task, key) for key in keys.split()} for task in listed]
+        print_json([{**row, "installed": installed[row["name"]]} for row in rows])
+        return
+    from lspc.report import terminal
+
+    terminal.console.print(terminal.tasks_table(listed, installed))
+
+
+def algos(json: Json = False) -> None:
+    """List the methods, one line each.
+
+    Args:
+        json: Print JSON instead of a table.
+    """
+    from lspc.algos import METHODS
+
+    if json:
+        print_json([{"name": name, "about": line} for name, line in METHODS.items()])
+        return
+    from lspc.report import terminal
+
+    terminal.console.print(terminal.methods_table(METHODS))

@@ -1,0 +1,37 @@
+"""`lspc report`: the page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from lspc.cli.common import Json, shown
+
+
+def report(
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, shown("RUN [RUN ...] | BENCH")],
+    out: Annotated[Path, shown("HTML", "report.html in the first folder")] = Path(),
+    data: Annotated[Path | None, shown("FILE", "the one the runs learned from")] = None,
+    no_film: Json = False,
+) -> None:
+    """Write one HTML page about runs or a bench, to open offline and send to others.
+
+    Is it safe, at which budget, how sure: words, table, curves, a filmed episode.
+
+    Args:
+        folders: One or more run folders, or the folder of one bench.
+        out: The page to write.
+        data: The dataset, if it is no longer where the runs found it.
+        no_film: Leave out the filmed episode, which takes most of the time.
+    """
+    from lspc.report import page, terminal
+
+    target = folders[0] / "report.html" if folders and out == Path() else out
+    with terminal.progress() as display:
+        bar = display.add_task("reporting", total=None, note="")
+        missing = page.write(
+            folders, target, given=data, film=not no_film, on_stage=lambda what: display.update(bar, note=what)
+        )
+    for line in missing:
+        terminal.errors.print(f"not in the page: {line}", highlight=False, markup=False)
+    terminal.console.print(f"report: {target}", highlight=False, soft_wrap=True)

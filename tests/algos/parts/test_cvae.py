@@ -1,0 +1,62 @@
+"""The CVAE of actions: its divergence by hand, its loss without weights, and that it finds two ways of acting."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from helpers import tiny
+
+from lspc.algos.parts import cvae
+from lspc.nets import Learner
+
+
+def model(seed: int = 0) -> cvae.Cvae:
+    first, second = jax.random.split(jax.random.key(seed))
+    return cvae.init((first, second), tiny.OBSERVATION, tiny.ACTION, tiny.LATENT, (8, 8))
+
+
+def test_divergence_by_hand() -> None:
+    mean, log_std = jnp.asarray([[1.0, 0.0], [0.0, 0.0]]), jnp.log(jnp.asarray([[1.0, 2.0], [1.0, 1.0]]))
+    terms = [0.5, 0.5 * (4 - 1) - np.log(2)]
+    np.testing.assert_allclose(cvae.divergence(mean, log_std, "sum"), [sum(terms), 0], atol=1e-6)
+    np.testing.assert_allclose(cvae.divergence(mean, log_std, "mean"), [sum(terms) / 2, 0], atol=1e-6)
+
+
+def test_typical_latents_are_near_zero() -> None:
+    assert cvae.typical(jnp.asarray([-3.0, -0.2, 0.0, 0.7])).tolist() == [-0.5, np.float32(-0.2), 0, 0.5]
+
+
+def test_a_fit_weighs_all_transitions_alike_and_balances_as_the_authors_do() -> None:
+    net, batch, key = model(), tiny.batch(), jax.random.key(3)
+    noise = jax.random.normal(key, (16, tiny.LATENT))
+
+    def loss(net: cvae.Cvae) -> jax.Array:
+        mean, log_std = cvae.encode(net.encoder, batch.observations, batch.actions)
+        decoded = cvae.decode(net.decoder, batch.observations, mean + jnp.exp(log_std) * noise)
+        kl = 0.5 * jnp.mean(mean**2 + jnp.exp(log_std) ** 2 - 1 - 2 * log_std)
+        return jnp.mean((decoded - batch.actions) ** 2) + 0.5 * kl  # both are means, over dimensions too
+
+    new, metrics = cvae.fit(Learner.of(net), batch.observations, batch.actions, key, 0.5, 1e-2)
+    by_hand = Learner.of(net).step(eqx.filter_grad(loss)(net), 1e-2)
+    tiny.close(new.net, by_hand.net, rtol=1e-3)
+    np.testing.assert_allclose(metrics["loss"], tiny.ACTION * loss(net), rtol=1e-5)
+
+
+def test_it_learns_two_ways_of_acting() -> None:
+    """Half the data does 0.7, half -0.7: latents of either sign decode to either, where a mean would do 0."""
+    actions = np.where(np.arange(16)[:, None] % 2 == 0, 0.7, -0.7) * np.ones((1, tiny.ACTION))
+    batch = tiny.batch(actions=actions)
+
+    @eqx.filter_jit
+    def run(learner: Learner[cvae.Cvae]) -> Learner[cvae.Cvae]:
+        def one(learner: Learner[cvae.Cvae], key: jax.Array) -> tuple[Learner[cvae.Cvae], None]:
+            return cvae.fit(learner, batch.observations, batch.actions, key, 0.02, 1e-2)[0], None
+
+        return jax.lax.scan(one, learner, jax.random.split(jax.random.key(0), 800))[0]
+
+    learned = run(Learner.of(model())).net
+    noise = jax.random.normal(jax.random.key(1), (16, 50, tiny.LATENT))
+    observations = jnp.broadcast_to(batch.observations[:, None], (16, 50, tiny.OBSERVATION))
+    decoded = np.asarray(cvae.decode(learned.decoder, observations, noise))
+    assert np.mean(np.abs(np.abs(decoded) - 0.7) < 0.2) > 0.7
+    assert 0.2 < np.mean(decoded > 0) < 0.8

@@ -1,0 +1,100 @@
+"""Calibrations made by hand, whose choices are known in the head, and small policies to go with them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lspc import algos, calibration, training
+from lspc.algos.base import Spec
+from lspc.algos.lspc import LspcPolicy
+from lspc.calibration import dynamics, fitted_q
+from lspc.calibration.choosing import Calibration, Estimate, Evidence, Margin, Point, Replay
+from lspc.data import Dataset
+from lspc.tasks import get_task
+
+HORIZON = 50
+SMALL = fitted_q.Config(updates=20, members=2, batch_size=32, hidden=(8,))
+SMALL_WORLD = dynamics.Config(updates=20, members=2, batch_size=32, hidden=(8,))
+UPPER = {0.02: 6.0, 0.5: 12.0, 1.0: 18.0, 2.0: 60.0}
+"""The upper bound of the cost at each eps of a calibration made by hand."""
+
+
+def point(eps: float, high: float) -> Point:
+    return Point(
+        eps, Estimate(high / 2, high / 4, high), Estimate(100 * eps, 90 * eps, 110 * eps), high / 2, 100 * eps
+    )
+
+
+def made(**changes: Any) -> Calibration:
+    """Budget 12 takes eps 0.5, budget 20 eps 1; half of the data's episodes cost at most 25."""
+    values: dict[str, Any] = {
+        "training_seed": 0,
+        "dataset": "f" * 64,
+        "confidence": 0.9,
+        "horizon": HORIZON,
+        "seed": 0,
+        "settings": asdict(SMALL),
+        "curve": tuple(point(eps, high) for eps, high in UPPER.items()),
+        "replays": (Replay(5, 10.0, 12.0, 140.0, 150.0), Replay(5, 30.0, 27.0, 160.0, 150.0)),
+        "cost_margin": Margin(share=0.0, unit=1.0),
+        "reward_margin": Margin(share=0.1, unit=1.0),
+        "episode_costs": tuple(float(cost) for cost in range(50)),
+        "familiar_within": 100.0,
+    }
+    return Calibration(**(values | changes))
+
+
+def constant_judges(spec: Spec, costs: Sequence[float], horizon: int = HORIZON) -> fitted_q.Judge:
+    """Judges whose networks are all zero but for the last bias: each expects its own cost at every step to come."""
+
+    def one(cost: float) -> fitted_q.Judge:
+        judge = fitted_q.blank(spec, SMALL, 0.02, 2.0, horizon)
+        nothing = jax.tree.map(jnp.zeros_like, judge.net)
+        net = eqx.tree_at(lambda n: n.layers[-1].bias, nothing, jnp.asarray([0.0, cost]))
+        parts = net, jnp.ones(2), jnp.full(2, -100.0), jnp.full(2, 100.0)
+        return eqx.tree_at(lambda j: (j.net, j.units, j.lowest, j.highest), judge, parts)
+
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(one, costs))
+
+
+def evidence(spec: Spec, costs: Sequence[float] = (0.25, 0.25), horizon: int = HORIZON) -> Evidence:
+    """Constant judges, and the data's mean as the one familiar state."""
+    landmarks = jnp.tile(jnp.asarray(spec.observation_mean), (calibration.LANDMARKS, 1))
+    return Evidence(constant_judges(spec, costs, horizon), landmarks)
+
+
+def untrained(dataset: Dataset, seed: int = 0, **settings: Any) -> LspcPolicy:
+    """A small LSPC policy with weights drawn so that its variants act in plainly different ways."""
+    method = algos.get("lspc")
+    config = method.Config(**({"hidden": (16, 16), "latent_dim": 4} | settings))
+    net = method.policy(method.init(jax.random.key(seed), Spec.of(dataset), config))
+    return jax.tree.map(lambda leaf: 2.0 * leaf if leaf.ndim == 2 else leaf, net)
+
+
+def finished_run(dataset: Dataset, out: Path, **settings: Any) -> Path:
+    """What training leaves, after ten updates."""
+    config = algos.get("lspc").Config(
+        **({"steps": 10, "batch_size": 32, "hidden": (8, 8), "latent_dim": 4} | settings)
+    )
+    return training.train(dataset, out, config, task=get_task("BallRun"))
+
+
+def add_calibration(run: Path, dataset: Dataset, **changes: Any) -> Calibration:
+    """Leave a calibration made by hand where `lspc calibrate` leaves its own."""
+    found = made(**{"dataset": dataset.fingerprint, **changes})
+    calibration.save(run / "policy" / "seed-0", found, evidence(Spec.of(dataset)))
+    return found
+
+
+def observations(size: int, dataset: Dataset, seed: int = 0) -> np.ndarray:
+    """Raw observations of the data's spread and beyond it."""
+    rng = np.random.default_rng(seed)
+    statistics = dataset.statistics
+    drawn = rng.normal(size=(size, dataset.observation_dim)) * 2.0 * statistics.observation_std
+    return (drawn + statistics.observation_mean).astype(np.float32)

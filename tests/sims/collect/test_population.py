@@ -1,0 +1,249 @@
+"""Collecting: the same call gives the same file, an interrupted one goes on, and nothing is left running."""
+
+import os
+import signal
+import subprocess
+import time
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.cli import LSPC
+from helpers.data import small_dataset
+
+from lspc import data
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.sims.collect import population
+from lspc.tasks import get_task
+
+TASK = get_task("BallRun")
+EASY = replace(TASK, reward_min=-1e9, min_npb=1)
+"""BallRun that keeps whatever it gets: agents that have just begun to learn earn little."""
+SIZE: dict[str, Any] = {"agents": 2, "steps": 2000, "seed": 3, "episodes": 12}
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("collected") / "ball.hdf5"
+    population.collect(EASY, out, workers=2, **SIZE)
+    return out
+
+
+def test_the_file_is_a_valid_dataset_with_its_story(collected: Path) -> None:
+    dataset, problems = data.examine(collected)
+    assert dataset is not None
+    assert [problem for problem in problems if problem.severity == "fatal"] == []
+    assert (dataset.observation_dim, dataset.action_dim) == (TASK.observation_dim, TASK.action_dim)
+    assert 1 <= len(dataset.episodes) <= 12
+    assert (dataset.cost_returns <= TASK.cost_max).all()
+    assert (dataset.lengths <= TASK.episode_length).all()
+    notes = data.read_metadata(collected)
+    assert notes["task"] == "BallRun"
+    assert str(notes["collected_by"]).startswith("lspc ")
+    assert {name: notes[name] for name in SIZE} == SIZE
+    assert notes["compact"] == 0
+    assert os.listdir(collected.parent) == ["ball.hdf5"]
+
+
+def test_a_killed_collection_goes_on_and_ends_the_same(collected: Path, tmp_path: Path) -> None:
+    """One worker instead of two, a kill in between, and leftovers of another call: not a byte differs."""
+    out = tmp_path / "ball.hdf5"
+    arguments = ["collect", "--task", "BallRun", "--out", str(out), "--workers", "1", *options()]
+    parts = Path(f"{out}.parts")
+    with subprocess.Popen([*LSPC, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: list(parts.glob("agent0-*.npz")) or process.poll() is not None)
+        process.kill()
+    assert not out.exists()
+    (kept,) = parts.glob("agent*.npz")
+    written = kept.stat().st_mtime_ns
+    (parts / "agent1-000000000000.npz").write_text("of another call")
+    heard: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
+    watched = []
+
+    def hear(agent: int, progress: dict[str, Any]) -> None:
+        heard[agent].append(progress)
+        watched.append(kept.stat().st_mtime_ns)
+
+    population.collect(EASY, out, workers=1, on_progress=hear, **SIZE)
+    assert heard[0] == [{"steps": 2000}]
+    assert set(heard[1][-1]) == {"steps", "reward", "cost", "multiplier"}
+    assert set(watched) == {written}
+    assert out.read_bytes() == collected.read_bytes()
+    assert not parts.exists()
+
+
+def options() -> list[str]:
+    return [text for name, value in SIZE.items() for text in (f"--{name}", str(value))]
+
+
+def wait_for(condition: Any, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def agents_of(out: Path) -> list[str]:
+    """The agents' processes that work for this file, from the system's own list."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "lspc.sims.collect.population" in line and f"{out}.parts" in line:
+            found.append(line)
+    return found
+
+
+def test_ctrl_c_leaves_no_process_and_no_half_file(tmp_path: Path) -> None:
+    out = tmp_path / "ball.hdf5"
+    arguments = ["collect", "--task", "BallRun", "--out", str(out), "--agents", "3", "--workers", "2"]
+    with subprocess.Popen(
+        [*LSPC, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        wait_for(lambda: len(agents_of(out)) == 2 or process.poll() is not None)
+        assert len(agents_of(out)) == 2
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        said = process.stdout.read()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert agents_of(out) == []
+    assert not out.exists()
+    assert list(Path(f"{out}.parts").glob("agent*")) == []
+
+
+def test_agents_do_not_outlive_a_killed_collection(tmp_path: Path) -> None:
+    out = tmp_path / "ball.hdf5"
+    arguments = ["collect", "--task", "BallRun", "--out", str(out), "--workers", "2"]
+    with subprocess.Popen([*LSPC, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: len(agents_of(out)) == 2 or process.poll() is not None)
+        assert len(agents_of(out)) == 2
+        process.kill()
+    wait_for(lambda: not agents_of(out), 30)
+    assert agents_of(out) == []
+
+
+def test_an_agent_that_fails_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = replace(TASK, name="BallRan")  # the agent's process does not know such a task
+    monkeypatch.setattr(population.sims, "make", lambda task: small_simulator())
+    with pytest.raises(UserError, match=r"agent \d of the collection stopped: .*unknown task 'BallRan'.*run again"):
+        population.collect(broken, tmp_path / "a.hdf5", agents=1, steps=2000)
+
+
+def small_simulator() -> Any:
+    class Nothing:
+        def close(self) -> None: ...
+
+    return Nothing()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"agents": 0}, "1 or more"),
+        ({"workers": 0}, "1 or more"),
+        ({"episodes": 0}, "1 or more"),
+        ({"seed": -1}, "0 or more"),
+        ({"steps": 799}, "too few for an episode of BallRun: give an agent 800 or more"),
+        ({"out": "a.csv"}, r"ends in \.hdf5 or \.npz"),
+        ({"task": "BallRum"}, "did you mean BallRun"),
+    ],
+)
+def test_impossible_wishes_are_refused_before_any_work(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    wish = {"task": "BallRun", "out": "a.hdf5", "steps": 800_000, **change}
+    with pytest.raises(UserError, match=told):
+        population.collect(wish.pop("task"), tmp_path / wish.pop("out"), **wish)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_population_runs_from_unconstrained_to_strict() -> None:
+    specs = population.population(TASK, 10, 1000, 0, seed=2)
+    assert [spec.index for spec in specs] == list(range(10))
+    assert specs[0].cost_limit is None
+    limits = [spec.cost_limit for spec in specs[1:8]]
+    assert limits == sorted((limit for limit in limits if limit is not None), reverse=True)
+    assert limits[-1] == 0
+    assert specs[8].cost_limit is None
+    assert len({spec.seed for spec in specs}) == 10
+    others = population.population(TASK, 10, 1000, 0, seed=3)
+    assert not {spec.seed for spec in specs} & {spec.seed for spec in others}
+
+
+def test_a_part_is_named_after_all_that_decides_it() -> None:
+    folder = Path("parts")
+    spec = population.population(TASK, 1, 1000, 0, 0)[0]
+    others = [
+        replace(spec, task="CarRun"),
+        replace(spec, steps=2000),
+        replace(spec, seed=1),
+        replace(spec, start_multiplier=0.5),
+        replace(spec, cost_limit=1.0),
+    ]
+    assert len({population._part(folder, s) for s in (spec, *others)}) == 6
+    assert population._part(folder, spec) == population._part(folder, replace(spec))
+
+
+@pytest.mark.parametrize("cap", [1, 7, 30, 100, 10_000])
+def test_the_choice_obeys_the_cap_and_the_largest_cost(cap: int) -> None:
+    everything = small_dataset(episodes=400, steps=20)
+    task = replace(TASK, cost_max=15, min_npb=1)
+    chosen = population.choose_episodes(everything, task, cap, seed=0)
+    assert 1 <= len(chosen.episodes) <= cap
+    assert (chosen.cost_returns <= 15).all()
+    assert chosen.fingerprint == population.choose_episodes(everything, task, cap, seed=0).fingerprint
+    if cap == 10_000:
+        assert len(chosen.episodes) == (everything.cost_returns <= 15).sum()
+
+
+def test_episodes_below_the_tasks_smallest_return_are_left_out() -> None:
+    everything = small_dataset(episodes=40, steps=20)
+    middle = float(np.median(everything.returns))
+    chosen = population.choose_episodes(everything, replace(TASK, reward_min=middle, min_npb=1), 1000, seed=0)
+    assert chosen.returns.min() >= middle
+
+
+def test_nothing_worth_keeping_is_told() -> None:
+    with pytest.raises(UserError, match=r"none of the 20 collected episodes is worth keeping.*more steps"):
+        population.choose_episodes(small_dataset(), replace(TASK, cost_max=-1), 10, seed=0)
+
+
+def test_rounding_keeps_eleven_bits_and_halves_the_file(dataset: Dataset) -> None:
+    short = population.rounded(dataset)
+    for name in data.FIELDS:
+        before, after = getattr(dataset, name), getattr(short, name)
+        assert after.dtype == before.dtype
+        if before.dtype == np.bool_:
+            np.testing.assert_array_equal(before, after)
+            continue
+        assert not (after.view(np.uint32) & np.uint32(2**12 - 1)).any()
+        assert (np.abs(after - before) <= np.abs(before) * 2.0**-12).all()
+    np.testing.assert_array_equal(short.costs, dataset.costs)
+    assert (np.abs(short.actions) <= 1).all()
+    packed = [len(zlib.compress(shuffled(d.observations))) for d in (dataset, short)]
+    assert packed[1] < 0.65 * packed[0]
+    twice = population.rounded(short)
+    assert twice.fingerprint == short.fingerprint
+
+
+def shuffled(array: np.ndarray) -> bytes:
+    """Bytes of equal rank side by side, as HDF5's shuffle filter lays them."""
+    return np.ascontiguousarray(array).view(np.uint8).reshape(-1, 4).T.tobytes()
+
+
+def test_rounded_data_still_continue_from_row_to_row(dataset: Dataset, tmp_path: Path) -> None:
+    data.save(population.rounded(dataset), tmp_path / "a.hdf5")
+    assert data.load(tmp_path / "a.hdf5").warnings == ()
+
+
+def test_running_statistics_are_those_of_all_seen() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(3, 2, size=(1000, 4))
+    norm = population.RunningNorm(4)
+    for part in np.split(rows, 10):
+        norm.update(part)
+    np.testing.assert_allclose(norm(rows), (rows - rows.mean(0)) / rows.std(0), atol=1e-2)

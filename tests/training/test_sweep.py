@@ -1,0 +1,240 @@
+"""Runs trained together, on several devices and measured on the way: each is what it would be alone."""
+
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.cli import Cli, contents
+
+from lspc import algos, checkpoints, evaluation, files, training
+from lspc.algos import base, lspc
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import load_policy
+from lspc.sims.pool import Pool
+from lspc.tasks import get_task
+from lspc.training.settings import Resolved
+
+BASE = lspc.Config(steps=6, batch_size=32, hidden=(8, 8), latent_dim=4)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "sharper": {"cost_share": None, "cost_temperature": 4.0},
+    "narrow": {"restriction": 0.3, "restriction_range": None, "reward_share": 0.1},
+    "converse": {"roles": "converse"},
+}
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "CHUNK", 3)
+
+
+def together(dataset: Dataset, folder: Path, names: list[str], **more: Any) -> list[Path]:
+    runs = {folder / name: Resolved(replace(BASE, **SETTINGS[name]), {}) for name in names}
+    training.train_together(dataset, runs, **more)
+    return list(runs)
+
+
+def weights(run: Path, seed: int) -> dict[str, np.ndarray]:
+    return {name: np.asarray(leaf) for name, leaf in checkpoints.named(load_policy(run, seed=seed).net).items()}
+
+
+def test_together_is_the_same_as_alone(dataset: Dataset, tmp_path: Path) -> None:
+    for run in together(dataset, tmp_path, ["sharper", "narrow", "converse"], seeds=(0, 4)):
+        config = replace(BASE, **SETTINGS[run.name])
+        alone = training.train(dataset, tmp_path / "alone" / run.name, config, seeds=(0, 4))
+        assert files.read_run(run) == files.read_run(alone)
+        for seed in (0, 4):
+            ours, theirs = weights(run, seed), weights(alone, seed)
+            assert ours.keys() == theirs.keys()
+            for name, values in ours.items():
+                np.testing.assert_allclose(values, theirs[name], rtol=1e-4, atol=1e-6, err_msg=name)
+        rows, expected = (files.read_jsonl(folder / "metrics.jsonl") for folder in (run, alone))
+        assert [(row["step"], row["seed"]) for row in rows] == [(s, seed) for s in (3, 6) for seed in (0, 4)]
+        for row, other in zip(rows, expected, strict=True):
+            assert row == pytest.approx(other, rel=1e-3, abs=1e-5)
+
+
+def test_critics_are_learned_once_and_the_cvae_where_it_can_be() -> None:
+    """Counted in operations: eight eps with an encoder each, or three lambdas with a CVAE each too."""
+    spec = base.Spec(8, 2, (0.0,) * 8, (1.0,) * 8, 0.0, 1.0, 1.0, 1.0, 200)
+    batch = base.unpack(jnp.zeros((256, 22)), spec)
+    single = replace(lspc.Config(), restriction_range=None)
+
+    def operations(*configs: lspc.Config) -> float:
+        states = tuple(lspc.init(jax.random.key(0), spec, config) for config in configs)
+        compiled = jax.jit(lspc.update_together).lower(states, batch, jax.random.key(1)).compile()
+        counted = compiled.cost_analysis()
+        assert counted is not None
+        return counted["flops"]
+
+    one = operations(single)
+    eps = operations(*(replace(single, restriction=0.1 * (i + 1)) for i in range(8)))
+    assert eps < 2.3 * one
+    fixed = replace(single, cost_share=None)
+    lambdas = operations(*(replace(fixed, cost_temperature=value) for value in (1.0, 2.0, 4.0)))
+    assert eps < lambdas * 1.6
+    assert 1.3 * one < lambdas < 1.8 * one
+
+
+def test_a_killed_sweep_goes_on_and_a_later_value_runs_alone(dataset: Dataset, tmp_path: Path) -> None:
+    class Killed(Exception):
+        pass
+
+    def kill(now: training.Progress) -> None:
+        raise Killed
+
+    names = ["plain", "sharper"]
+    together(dataset, tmp_path / "whole", names)
+    with pytest.raises(Killed):
+        together(dataset, tmp_path / "parts", names, on_progress=kill)
+    newest = training.checkpoint_paths(tmp_path / "parts" / "sharper")[-1]
+    newest.unlink()  # as if killed between the two runs' checkpoints
+    together(dataset, tmp_path / "parts", names)
+    for name in names:
+        assert contents(tmp_path / "parts" / name) == contents(tmp_path / "whole" / name)
+    before = contents(tmp_path / "parts" / "plain")
+    seen: list[training.Progress] = []
+    together(dataset, tmp_path / "parts", [*names, "narrow"], on_progress=seen.append)
+    assert [now.step for now in seen] == [3, 6]
+    assert contents(tmp_path / "parts" / "plain") == before
+    together(dataset, tmp_path / "parts", [*names, "narrow"], on_progress=kill)
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "told"),
+    [
+        ("lspc", {"expectile": 0.5}, "of lspc that differ in expectile cannot be trained together"),
+        ("bc", {"budget": 40.0}, "of bc that differ in budget cannot be trained together"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(
+    dataset: Dataset, tmp_path: Path, method: str, change: dict[str, Any], told: str
+) -> None:
+    config = algos.get(method).Config()
+    runs = {tmp_path / str(i): Resolved(replace(config, **each), {}) for i, each in enumerate(({}, change))}
+    with pytest.raises(UserError, match=told):
+        training.train_together(dataset, runs, method=method)
+    assert not list(tmp_path.iterdir())
+
+
+def test_measured_on_the_way(dataset: Dataset, tmp_path: Path) -> None:
+    """Policies as they are at the time, by the protocol's episodes; cut back with everything else after a kill."""
+    task, config = get_task("BallRun"), replace(BASE, steps=9)
+
+    class Killed(Exception):
+        pass
+
+    def kill(now: training.Progress) -> None:
+        if now.step == 6:
+            raise Killed
+
+    with Pool(task, workers=0) as pool:
+        interim = training.Interim(5, evaluation.Rollouts(pool, task, 2))
+        whole = training.train(dataset, tmp_path / "whole", config, seeds=(0, 1), task=task, interim=interim)
+        with pytest.raises(Killed):
+            training.train(
+                dataset, tmp_path / "parts", config, seeds=(0, 1), task=task, interim=interim, on_progress=kill
+            )
+        with (tmp_path / "parts" / training.CURVE).open("a") as file:
+            file.write('{"updates": 9}\n{"upd')
+        parts = training.train(dataset, tmp_path / "parts", config, seeds=(0, 1), task=task, interim=interim)
+    rows = files.read_jsonl(whole / training.CURVE)
+    assert [row | {"run": "parts"} for row in rows] == files.read_jsonl(parts / training.CURVE)
+    cells = {(row["updates"], row["training_seed"], row["policy"], row["seed"]) for row in rows}
+    first = evaluation.FIRST_EPISODE_SEED
+    assert len(rows) == len(cells) == 2 * 2 * 3 * 2
+    assert {row["updates"] for row in rows} == {6, 9}
+    assert {row["seed"] for row in rows} == {first, first + 1}
+    assert contents(whole).keys() == contents(parts).keys()
+    final = evaluation.evaluate(whole, task, episodes=2, workers=0)
+    final = [record for record in final if record["mode"] == evaluation.usual_mode(record["policy"])]
+    last = [row for row in rows if row["updates"] == 9]
+
+    def by_cell(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(records, key=lambda r: (r["training_seed"], r["policy"], r["seed"]))
+
+    assert by_cell(last) == by_cell(final)
+
+
+ON_TWO = """
+import sys
+import jax
+import numpy as np
+from pathlib import Path
+from lspc import data, training
+from lspc.algos import lspc
+dataset, out, steps = data.load(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+config = lspc.Config(steps=steps, batch_size=32, hidden=(8, 8), latent_dim=4)
+training.CHUNK = 2
+seen = []
+real = training.make_chunk
+def watched(*given):
+    chunk = real(*given)
+    def call(*arguments, **named):
+        seen.append("manual_computation" in chunk.lower(*arguments, **named).as_text())
+        return chunk(*arguments, **named)
+    return call
+training.make_chunk = watched
+training.train(dataset, out, config, seeds=(0, 1, 2))
+print(len(jax.devices()), all(seen))
+"""
+
+
+def test_seeds_are_shared_out_among_devices(dataset: Dataset, data_file: Path, tmp_path: Path) -> None:
+    """Three seeds on two devices: the same three runs as on one."""
+    flags = f"--xla_force_host_platform_device_count=2 {os.environ.get('XLA_FLAGS', '')}"
+    done = subprocess.run(
+        [sys.executable, "-c", ON_TWO, str(data_file), str(tmp_path / "two"), "4"],
+        env={**os.environ, "XLA_FLAGS": flags}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["2", "True"]
+    config = replace(BASE, steps=4)
+    training.train(dataset, tmp_path / "one", config, seeds=(0, 1, 2))
+    for seed in (0, 1, 2):
+        two, one = (weights(tmp_path / name, seed) for name in ("two", "one"))
+        for name, values in two.items():
+            np.testing.assert_allclose(values, one[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_the_command_line_sweeps_and_measures(cli: Cli, data_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    small = ["--steps", "4", "--batch-size", "8", "--hidden", "8", "8", "--latent-dim", "4", "--cost-share", "None"]
+    arguments = ["train", "--data", data_file, "--task", "BallRun", "--out", out, *small]
+    done = cli(*arguments, "--sweep", "cost_temperature=1,4", "--evaluate-every", "4", "--evaluate-episodes", "1")
+    assert done.returncode == 0, done.stderr
+    first, second = (out / f"cost_temperature={value}" for value in (1, 4))
+    assert f"done: lspc evaluate {first} {second}" in done.stderr
+    for run, value in ((first, 1.0), (second, 4.0)):
+        assert files.read_run(run)["config"] == files.as_json(asdict(_as_given(value)))
+        assert files.read_run(run)["provenance"]["cost_temperature"] == "user"
+        assert len(files.read_jsonl(run / training.CURVE)) == 3
+    for wrong, told in (
+        (["--sweep", "expectil=0.5,0.7"], "unknown setting 'expectil'"),
+        (["--evaluate-every", "0"], "must be 1 or more"),
+    ):
+        failed = cli(*arguments, *wrong)
+        assert failed.returncode == 1
+        assert told in failed.stderr
+        assert "Traceback" not in failed.stderr
+
+
+def test_what_cannot_be_shared_is_swept_one_by_one(cli: Cli, data_file: Path, tmp_path: Path) -> None:
+    small = ["--steps", "4", "--batch-size", "8", "--hidden", "8"]
+    done = cli("train", "--algo", "bc", "--data", data_file, "--out", tmp_path, *small, "--sweep", "budget=None,1000")
+    assert done.returncode == 0, done.stderr
+    described = [files.read_run(tmp_path / f"budget={value}") for value in (None, 1000)]
+    assert [each["config"]["budget"] for each in described] == [None, 1000.0]
+    assert load_policy(tmp_path / "budget=1000").variant == "BC"
+
+
+def _as_given(cost_temperature: float) -> lspc.Config:
+    return replace(BASE, steps=4, batch_size=8, cost_share=None, cost_temperature=cost_temperature)
