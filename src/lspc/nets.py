@@ -75,5 +75,5 @@ class Learner(eqx.Module, Generic[Net]):
 
     def step(self, gradient: Net, learning_rate: float | Array) -> "Learner[Net]":
         direction, adam = optax.scale_by_adam().update(gradient, self.adam)  # pyright: ignore[reportArgumentType]
-        net = jax.tree.map(lambda weight, slope: weight - learning_rate * slope, self.net, direction)
+        net = jax.tree.map(lambda weight, change: weight - learning_rate * change, self.net, direction)
         return Learner(net, adam)

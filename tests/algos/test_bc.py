@@ -57,9 +57,9 @@ def test_observations_are_normalised_unless_told_otherwise() -> None:
     raw = bc.init(jax.random.key(0), tiny.SPEC, bc.Config(hidden=(8, 8), normalise_observations=False))
     observations = tiny.batch().observations
     by_hand = (observations - jnp.asarray(tiny.SPEC.observation_mean)) / jnp.asarray(tiny.SPEC.observation_std)
-    silence = jnp.zeros((16, 1))
+    zero_noise = jnp.zeros((16, 1))
     np.testing.assert_allclose(
-        bc.policy(net)(observations, silence, "BC"), bc.policy(raw)(by_hand, silence, "BC"), rtol=1e-5
+        bc.policy(net)(observations, zero_noise, "BC"), bc.policy(raw)(by_hand, zero_noise, "BC"), rtol=1e-5
     )
 
 

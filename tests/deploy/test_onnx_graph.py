@@ -62,9 +62,9 @@ def seen(shifted: Dataset) -> np.ndarray:
 def acted(
     policy: LspcPolicy, seen: np.ndarray, variant: str, at: float, noise: np.ndarray | None = None
 ) -> np.ndarray:
-    silence = np.zeros((len(seen), policy.noise_dim), np.float32)
+    zero_noise = np.zeros((len(seen), policy.noise_dim), np.float32)
     compiled = jax.jit(lambda x, z: policy.act(x, z, variant, jnp.asarray(at)))
-    return np.asarray(compiled(seen, silence if noise is None else noise))
+    return np.asarray(compiled(seen, zero_noise if noise is None else noise))
 
 
 @pytest.mark.parametrize("at", [0.02, 0.3, 1.0, 2.0])

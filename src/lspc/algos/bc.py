@@ -71,8 +71,8 @@ def cloning_loss(net: MLP, observations: Array, actions: Array) -> Array:
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
     observations = state.normaliser(batch.observations)
-    loss, slope = eqx.filter_value_and_grad(cloning_loss)(state.learner.net, observations, batch.actions)
-    learner = state.learner.step(slope, state.config.learning_rate)
+    loss, gradient = eqx.filter_value_and_grad(cloning_loss)(state.learner.net, observations, batch.actions)
+    learner = state.learner.step(gradient, state.config.learning_rate)
     return State(learner, state.normaliser, state.config), {"policy/loss": loss}
 
 

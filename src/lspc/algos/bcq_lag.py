@@ -93,11 +93,11 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     reward, cost, critic_metrics = qlearning.update_both(state, batch, many, candidates, config.smaller_share, config)
 
     noise = jax.random.normal(actor_key, (batch.observations.shape[0], latent_dim))
-    (loss, (pid, lagrangian_metrics)), slope = eqx.filter_value_and_grad(actor_loss, has_aux=True)(
+    (loss, (pid, lagrangian_metrics)), gradient = eqx.filter_value_and_grad(actor_loss, has_aux=True)(
         state.actor.net, model.net.decoder, reward.q.net, cost.q.net, state.pid, state.budget, batch.observations,
         noise, config,
     )  # fmt: skip
-    actor = state.actor.step(slope, config.learning_rate)
+    actor = state.actor.step(gradient, config.learning_rate)
     target_actor = qlearning.follow(state.target_actor, actor.net, config.target_rate)
 
     state = replace(state, reward=reward, cost=cost, cvae=model, actor=actor, target_actor=target_actor, pid=pid)

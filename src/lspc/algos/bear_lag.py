@@ -119,11 +119,11 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     noise = jax.random.normal(actor_key, (*draws, batch.actions.shape[1]))
     latent_noise = jax.random.normal(latent_key, (*draws, model.net.latent_dim))
     alpha = jnp.exp(state.log_alpha)
-    (loss, (pid, excess, lagrangian_metrics)), slope = eqx.filter_value_and_grad(actor_loss, has_aux=True)(
+    (loss, (pid, excess, lagrangian_metrics)), gradient = eqx.filter_value_and_grad(actor_loss, has_aux=True)(
         state.actor.net, model.net.decoder, reward.q.net, cost.q.net, alpha, state.pid, state.budget,
         batch.observations, noise, latent_noise, config,
     )  # fmt: skip
-    actor = state.actor.step(slope, config.learning_rate)
+    actor = state.actor.step(gradient, config.learning_rate)
     target_actor = qlearning.follow(state.target_actor, actor.net, config.target_rate)
     log_alpha = jnp.clip(state.log_alpha + config.learning_rate * alpha * excess, -5.0, 5.0)
 

@@ -270,8 +270,8 @@ def total_loss(net: Net, windows: Windows, key: PRNGKeyArray, config: Config) ->
 
 def update(state: State, batch: Windows, key: PRNGKeyArray) -> tuple[State, Metrics]:
     batch = batch._replace(observations=state.normaliser(batch.observations))
-    slope, metrics = eqx.filter_grad(total_loss, has_aux=True)(state.net, batch, key, state.config)
-    step, optimiser = _optimiser(state.config).update(slope, state.optimiser, eqx.filter(state.net, eqx.is_array))
+    gradient, metrics = eqx.filter_grad(total_loss, has_aux=True)(state.net, batch, key, state.config)
+    step, optimiser = _optimiser(state.config).update(gradient, state.optimiser, eqx.filter(state.net, eqx.is_array))
     net = eqx.apply_updates(state.net, step)
     return State(net, optimiser, state.normaliser, batch.target, state.spec, state.config), metrics
 

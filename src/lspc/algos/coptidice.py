@@ -176,16 +176,16 @@ def update(state: State, batch: Draw, key: PRNGKeyArray) -> tuple[State, Metrics
     chi = state.chi.step(slopes[0], config.learning_rate)
     temperature = state.temperature.step(slopes[1], config.learning_rate)
 
-    loss, slope = eqx.filter_value_and_grad(nu_loss)(state.nu.net, steps, multiplier, config)
-    nu = state.nu.step(slope, config.learning_rate)
-    slope = jax.grad(multiplier_loss)(state.multiplier.net, cost, state.budget)
-    priced = state.multiplier.step(slope, config.learning_rate)
+    loss, gradient = eqx.filter_value_and_grad(nu_loss)(state.nu.net, steps, multiplier, config)
+    nu = state.nu.step(gradient, config.learning_rate)
+    gradient = jax.grad(multiplier_loss)(state.multiplier.net, cost, state.budget)
+    priced = state.multiplier.step(gradient, config.learning_rate)
 
     ratios = best_ratio(advantage(nu.net, steps, multiplier, config.discount) / config.alpha)
-    policy_loss, slope = eqx.filter_value_and_grad(actor_loss)(
+    policy_loss, gradient = eqx.filter_value_and_grad(actor_loss)(
         state.actor.net, steps.observations, transitions.actions, ratios
     )
-    actor = state.actor.step(slope, config.learning_rate)
+    actor = state.actor.step(gradient, config.learning_rate)
 
     metrics = {
         "reward/nu_loss": loss,

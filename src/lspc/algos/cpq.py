@@ -125,17 +125,17 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     flags = unknown(model.net.encoder, many, drawn, config.known_share)
     target = qlearning.bellman_target(batch.costs, next_cost, ends, config.discount, state.limits.cost)
     least = config.unknown_cost * state.budget
-    slope, (bellman_error, unknown_cost) = eqx.filter_grad(cost_loss, has_aux=True)(
+    gradient, (bellman_error, unknown_cost) = eqx.filter_grad(cost_loss, has_aux=True)(
         state.cost.q.net, observations, batch.actions, target, many, drawn, flags, state.alpha, least
     )
-    cost = qlearning.step(state.cost, slope, config.learning_rate, config.target_rate)
+    cost = qlearning.step(state.cost, gradient, config.learning_rate, config.target_rate)
     alpha = jnp.clip(state.alpha + config.learning_rate * (least - unknown_cost), 0.0, config.max_alpha)
 
     noise = jax.random.normal(actor_key, batch.actions.shape)
-    (loss, share), slope = eqx.filter_value_and_grad(actor_loss, has_aux=True)(
+    (loss, share), gradient = eqx.filter_value_and_grad(actor_loss, has_aux=True)(
         actor, reward.q.net, cost.q.net, state.budget, observations, noise
     )
-    learned = state.actor.step(slope, config.actor_learning_rate)
+    learned = state.actor.step(gradient, config.actor_learning_rate)
 
     q_c = qlearning.mixed(state.cost.q.net, observations, batch.actions)
     cost_metrics = {

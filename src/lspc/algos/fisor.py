@@ -146,13 +146,13 @@ def update_feasibility(
     """One step of V_h (a lower expectile of Q_h), then of the twin Q_h, then of their slow copies."""
     settings = _critic_settings(config, is_cost=True)
     q = iql.twin(critic.target_q, observations, actions, is_cost=True)
-    (v_loss, predicted), slope = eqx.filter_value_and_grad(iql.value_loss, has_aux=True)(
+    (v_loss, predicted), gradient = eqx.filter_value_and_grad(iql.value_loss, has_aux=True)(
         critic.value.net, observations, q, settings
     )
-    value = critic.value.step(slope, config.learning_rate)
+    value = critic.value.step(gradient, config.learning_rate)
     target = feasibility_target(h, value.net(following)[..., 0], ends, config)
-    q_loss, slope = eqx.filter_value_and_grad(iql.q_loss)(critic.q.net, observations, actions, target)
-    fast = critic.q.step(slope, config.learning_rate)
+    q_loss, gradient = eqx.filter_value_and_grad(iql.q_loss)(critic.q.net, observations, actions, target)
+    fast = critic.q.step(gradient, config.learning_rate)
     metrics = {
         "value_loss": v_loss,
         "q_loss": q_loss,
@@ -201,10 +201,10 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         time_key, noise_key, dropout_key = jax.random.split(key, 3)
         times = jax.random.randint(time_key, counted.shape, 0, config.diffusion_steps)
         noise = jax.random.normal(noise_key, actions.shape)
-        loss, slope = eqx.filter_value_and_grad(diffusion.denoising_loss)(
+        loss, gradient = eqx.filter_value_and_grad(diffusion.denoising_loss)(
             actor.net, observations, actions, counted, times, noise, dropout_key, config.diffusion_steps
         )
-        actor = actor.step(slope, config.learning_rate)
+        actor = actor.step(gradient, config.learning_rate)
         return (actor, qlearning.follow(slow, actor.net, config.actor_target_rate)), loss
 
     parts = (

@@ -330,10 +330,10 @@ def step_cvae(
     cvae: Learner[Cvae], judged: Judged, weights: Array, key: PRNGKeyArray, config: Config
 ) -> tuple[Learner[Cvae], Metrics]:
     noise = jax.random.normal(key, (weights.size, config.latent_dim))
-    slope, metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
+    gradient, metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
         cvae.net, judged.observations, judged.actions, weights, noise, config
     )
-    return cvae.step(slope, config.learning_rate), metrics
+    return cvae.step(gradient, config.learning_rate), metrics
 
 
 def step_encoder(
@@ -342,10 +342,10 @@ def step_encoder(
 ) -> tuple[Learner[MLP], Metrics]:  # fmt: skip
     noise = jax.random.normal(key, (weights.size, config.latent_dim))
     # The decoder is an argument that is not differentiated: frozen, while gradients pass through it to the latent.
-    slope, metrics = eqx.filter_grad(encoder_loss, has_aux=True)(
+    gradient, metrics = eqx.filter_grad(encoder_loss, has_aux=True)(
         encoder.net, decoder, judged.observations, judged.actions, weights, noise, restrictions, config
     )
-    return encoder.step(slope, config.learning_rate), metrics
+    return encoder.step(gradient, config.learning_rate), metrics
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
@@ -426,9 +426,9 @@ def cvae_config(config: Config) -> Config:
 def predicted_costs(state: State, observations: Array) -> Metrics:
     """What the cost critic expects of LSPC-S's and LSPC-O's own actions: why a policy is unsafe, or timid."""
     decoder, config = state.cvae.net.decoder, state.config
-    silence = jnp.zeros((observations.shape[0], config.latent_dim))
-    safe = decode(decoder, observations, silence)
-    latents = rewarding_latents(state.encoder.net, observations, silence, jnp.asarray(config.restriction), config)
+    zero_noise = jnp.zeros((observations.shape[0], config.latent_dim))
+    safe = decode(decoder, observations, zero_noise)
+    latents = rewarding_latents(state.encoder.net, observations, zero_noise, jnp.asarray(config.restriction), config)
     rewarding = decode(decoder, observations, latents)
     return {
         "predicted_of_lspc_s": jnp.mean(iql.twin(state.cost.q.net, observations, safe, is_cost=True)),

@@ -128,8 +128,8 @@ def _advance(
             batch = tuple(column[chosen] for column in table)
             weights = bootstrap_weights(jax.random.fold_in(member, 2), episode[chosen])
             pace = 1.0 - 0.95 * count / config.updates
-            slope = eqx.filter_grad(loss)(learner.net, world, batch, weights)
-            return learner.step(slope, pace * config.learning_rate), None
+            gradient = eqx.filter_grad(loss)(learner.net, world, batch, weights)
+            return learner.step(gradient, pace * config.learning_rate), None
 
         return jax.lax.scan(step, learner, start + jnp.arange(length))[0]
 

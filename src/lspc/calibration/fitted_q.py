@@ -67,8 +67,8 @@ class Restricted(Family):
         return config.restriction_range or (config.restriction, config.restriction)
 
     def __call__(self, observations: Array, knobs: Array) -> Array:
-        silence = jnp.zeros((*observations.shape[:-1], self.policy.noise_dim))
-        return self.policy.act(observations, silence, "LSPC-O", knobs)
+        zero_noise = jnp.zeros((*observations.shape[:-1], self.policy.noise_dim))
+        return self.policy.act(observations, zero_noise, "LSPC-O", knobs)
 
 
 class Rows(NamedTuple):
@@ -192,8 +192,8 @@ def update(state: State, table: Rows, family: Family, key: PRNGKeyArray, member:
     following = judge(batch.next_observations, promised, batch.left - 1.0, knobs)
     targets = batch.signals + (1.0 - batch.ends[:, None]) * following
     weights = bootstrap_weights(member, batch.episode)
-    error, slope = eqx.filter_value_and_grad(loss)(state.learner.net, judge, batch, targets, knobs, weights)
-    learner = state.learner.step(slope, pace * config.learning_rate)
+    error, gradient = eqx.filter_value_and_grad(loss)(state.learner.net, judge, batch, targets, knobs, weights)
+    learner = state.learner.step(gradient, pace * config.learning_rate)
     rate = pace * config.target_rate
     slow = jax.tree.map(lambda old, new: old + rate * (new - old), judge.net, learner.net)
     return State(learner, eqx.tree_at(lambda j: j.net, judge, slow)), error

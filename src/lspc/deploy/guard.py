@@ -46,8 +46,8 @@ def decide(
     policy: LspcPolicy, evidence: Evidence, calibration: Calibration, observations: Array, left: Array, budget: Array
 ) -> Decision:
     """Actions for a batch, given the steps and the budget that are left to each."""
-    silence = jnp.zeros((*observations.shape[:-1], policy.noise_dim))
-    bold, careful = policy(observations, silence, "LSPC-O"), policy(observations, silence, "LSPC-S")
+    zero_noise = jnp.zeros((*observations.shape[:-1], policy.noise_dim))
+    bold, careful = policy(observations, zero_noise, "LSPC-O"), policy(observations, zero_noise, "LSPC-S")
     cost = expected_cost(policy, evidence, observations, bold, left)
     # Asked this way round because a comparison with NaN is false: what is no number is not trusted.
     reasons = jnp.where(cost <= budget, TRUSTED, TOO_COSTLY)

@@ -13,7 +13,7 @@ import numpy as np
 
 from lspc.errors import UserError
 from lspc.sims import Step
-from lspc.sims.shared import OwnGenerators, legal_action, legal_seed, random_seed, silence
+from lspc.sims.shared import OwnGenerators, legal_action, legal_seed, random_seed, suppress_output
 from lspc.tasks import Task
 
 
@@ -98,9 +98,9 @@ def _world_without_looks() -> Any:
 def _builder() -> Any:
     """Import the package once, silently, with its own stream juggling replaced by ours."""
     # On import it asks the standard error stream for a file descriptor, which notebooks and pytest lack.
-    with silence(), redirect_stderr(sys.__stderr__):
+    with suppress_output(), redirect_stderr(sys.__stderr__):
         import bullet_safety_gym  # noqa: F401 (registers the worlds' settings)
         from bullet_safety_gym.envs import builder
     # The same for the standard output whenever a world connects: C code prints an empty "argv[0]=" then.
-    builder.RedirectStream = lambda stream: silence()
+    builder.RedirectStream = lambda stream: suppress_output()
     return builder

@@ -17,7 +17,7 @@ import numpy as np
 from lspc.errors import UserError
 from lspc.sims import Step
 from lspc.sims.gym_stand_in import stand_ins
-from lspc.sims.shared import OwnGenerators, legal_action, legal_seed, random_seed, silence
+from lspc.sims.shared import OwnGenerators, legal_action, legal_seed, random_seed, suppress_output
 from lspc.tasks import Task, get_task
 
 
@@ -294,7 +294,7 @@ def _nothing() -> None:
 @cache
 def _package() -> SimpleNamespace:
     """Import MetaDrive once, silently, and mend what would trouble the rest of the process or repeatable episodes."""
-    with silence(), stand_ins():
+    with suppress_output(), stand_ins():
         import pygame
         from metadrive.component.vehicle.base_vehicle import BaseVehicle
         from metadrive.component.vehicle_module.lidar import Lidar

@@ -1,4 +1,4 @@
-"""What the adapters share: legal seeds and actions, random streams of their own, silence."""
+"""What the adapters share: legal seeds and actions, random streams of their own, suppressing output."""
 
 import ctypes
 import os
@@ -66,7 +66,7 @@ def _set_generators(states: tuple[Any, Any]) -> None:
 
 
 @contextmanager
-def silence() -> Iterator[None]:
+def suppress_output() -> Iterator[None]:
     """Send file descriptors 1 and 2 to nowhere: C code prints past `sys.stdout`."""
     flush_c_streams = ctypes.CDLL(None).fflush
 

@@ -80,7 +80,7 @@ def fit(
     size, action_dim = actions.shape
     noise = jax.random.normal(key, (size, cvae.net.latent_dim))
     # They average the error over the action's dimensions where we sum it: the same balance, and Adam ignores scale.
-    slope, metrics = eqx.filter_grad(evidence_loss, has_aux=True)(
+    gradient, metrics = eqx.filter_grad(evidence_loss, has_aux=True)(
         cvae.net, observations, actions, jnp.ones(size), noise, kl_weight * action_dim, "mean"
     )
-    return cvae.step(slope, learning_rate), metrics
+    return cvae.step(gradient, learning_rate), metrics

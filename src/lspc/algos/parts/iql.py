@@ -101,14 +101,14 @@ def update(
 ) -> tuple[Critic, CriticReport]:
     """One step of V, then of the twin Qs, then of their slow copies; no value can mean more than `largest`."""
     q = twin(critic.target_q, observations, actions, is_cost=config.is_cost)
-    (v_loss, predicted), slope = eqx.filter_value_and_grad(value_loss, has_aux=True)(
+    (v_loss, predicted), gradient = eqx.filter_value_and_grad(value_loss, has_aux=True)(
         critic.value.net, observations, q, config
     )
-    value = critic.value.step(slope, config.learning_rate)
+    value = critic.value.step(gradient, config.learning_rate)
 
     target = q_target(value.net, signal, next_observations, ends, largest, config)
-    td_loss, slope = eqx.filter_value_and_grad(q_loss)(critic.q.net, observations, actions, target)
-    fast = critic.q.step(slope, config.learning_rate)
+    td_loss, gradient = eqx.filter_value_and_grad(q_loss)(critic.q.net, observations, actions, target)
+    fast = critic.q.step(gradient, config.learning_rate)
     slow = jax.tree.map(lambda old, new: old + config.target_rate * (new - old), critic.target_q, fast.net)
 
     if config.is_cost:

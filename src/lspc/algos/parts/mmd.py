@@ -12,4 +12,4 @@ def gaussian_mmd(x: Float[Array, "n batch d"], y: Float[Array, "m batch d"], sig
         return jnp.mean(jnp.exp(-squared / (2 * sigma)), axis=(0, 1))
 
     squared = similarity(x, x) + similarity(y, y) - 2 * similarity(x, y)
-    return jnp.sqrt(jnp.maximum(squared, 0.0) + 1e-6)  # the root has no slope at zero
+    return jnp.sqrt(jnp.maximum(squared, 0.0) + 1e-6)  # the root has no gradient at zero

@@ -115,8 +115,8 @@ def bellman_target(signal: Array, following: Array, ends: Array, discount: float
     return signal + discount * (1.0 - ends) * jnp.clip(following, *allowed)
 
 
-def step(critic: Critic, slope: Twins, learning_rate: float, target_rate: float) -> Critic:
-    fast = critic.q.step(slope, learning_rate)
+def step(critic: Critic, gradient: Twins, learning_rate: float, target_rate: float) -> Critic:
+    fast = critic.q.step(gradient, learning_rate)
     return Critic(fast, follow(critic.target_q, fast.net, target_rate))
 
 
@@ -129,10 +129,10 @@ def update(
     critic: Critic, observations: Array, actions: Array, target: Array, learning_rate: float, target_rate: float
 ) -> tuple[Critic, Metrics]:
     """One step of the twins towards the target, then of their slow copies."""
-    loss, slope = eqx.filter_value_and_grad(iql.q_loss)(critic.q.net, observations, actions, target)
+    loss, gradient = eqx.filter_value_and_grad(iql.q_loss)(critic.q.net, observations, actions, target)
     q = mixed(critic.q.net, observations, actions)
     metrics = {"q_loss": loss, "q_mean": jnp.mean(q), "q_max": jnp.max(jnp.abs(q))}
-    return step(critic, slope, learning_rate, target_rate), metrics
+    return step(critic, gradient, learning_rate, target_rate), metrics
 
 
 def update_both(
