@@ -70,7 +70,7 @@ def update_gflop(spec: Spec, config: Any) -> float:
 
 def training_rate(method: str, preset: str, seconds: float, length: int) -> tuple[float, Spec, Any]:
     """Updates per second of one seed, and what it was trained for."""
-    dataset, module = data.load(data.bundled()), algos.get(method)
+    dataset, module = data.load(data.bundled_file()), algos.get(method)
     config = resolve(module, preset, get_task("BallCircle")).config
     learned = module.prepare(dataset, config)
     spec = Spec.of(learned)
@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to measure")
     parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
-    if not data.bundled().exists():
+    if not data.bundled_file().exists():
         parser.error("the bundled dataset is missing")
     figures = {name: value for part in options.parts for name, value in PARTS[part](options.seconds).items()}
     for name, value in figures.items():

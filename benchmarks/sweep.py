@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="chunks of each kind")
     parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
-    dataset = data.load(data.bundled())
+    dataset = data.load(data.bundled_file())
     spec, table = Spec.of(dataset), jax.device_put(base.table(dataset, FIXED))
     works = {name: chunk_of(configs, spec, table) for name, configs in SWEEPS.items()}
     best = dict.fromkeys(works, float("inf"))

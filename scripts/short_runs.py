@@ -17,15 +17,14 @@ from safetensors.numpy import load_file
 
 import lspc
 from lspc.algos import METHODS
-from lspc.data import bundled
+from lspc.data import bundled_file
 
 UPDATES = 250
 
 
 def fingerprint(method: str, folder: Path) -> dict[str, object]:
-    run = lspc.train(
-        lspc.load_dataset(bundled()), folder / method, algo=method, preset="cpu", task="BallCircle", steps=UPDATES
-    )
+    dataset = lspc.load_dataset(bundled_file())
+    run = lspc.train(dataset, folder / method, algo=method, preset="cpu", steps=UPDATES)
     weights = load_file(run / "policy" / "seed-0" / "weights.safetensors")
     digest = hashlib.sha256()
     for name in sorted(weights):

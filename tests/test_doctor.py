@@ -1,12 +1,19 @@
 """The doctor: finds this machine healthy, and tells the cure where something is missing or broken."""
 
+from dataclasses import replace
+
 import pytest
 
-from lspc import doctor, sims
+from lspc import doctor
+from lspc.tasks import SUITES
 
 
 def by_name() -> dict[str, doctor.Check]:
-    return {check.name: check for check in doctor.checks()}
+    return {check.name: check for check in doctor.run_checks()}
+
+
+def without_packages(monkeypatch: pytest.MonkeyPatch, suite: str) -> None:
+    monkeypatch.setitem(SUITES, suite, replace(SUITES[suite], packages=("no_such_package",)))
 
 
 def test_a_healthy_machine_passes() -> None:
@@ -14,14 +21,14 @@ def test_a_healthy_machine_passes() -> None:
     assert all(check.ok or check.optional for check in found.values())
     assert {"python", "jax", "numpy", "h5py", "simulator: bullet", "simulator: metadrive", "machine"} <= set(found)
     assert "cpu" in found["jax"].detail or "gpu" in found["jax"].detail
-    for suite, task in (("bullet", "BallRun"), ("safety_gymnasium", "PointCircle1"), ("metadrive", "easysparse")):
-        assert f"{task} runs" in found[f"simulator: {suite}"].detail
+    for suite in SUITES.values():
+        assert f"{suite.trial_task} runs" in found[f"simulator: {suite.name}"].detail
     assert all("\n" not in check.detail + check.fix for check in found.values())
     assert all(check.fix for check in found.values() if not check.ok)
 
 
 def test_a_missing_simulator_is_a_failure_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sims.PACKAGES, "bullet", ("no_such_package",))
+    without_packages(monkeypatch, "bullet")
     bullet = by_name()["simulator: bullet"]
     assert not bullet.ok
     assert not bullet.optional
@@ -30,7 +37,7 @@ def test_a_missing_simulator_is_a_failure_with_its_cure(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("suite", ["safety_gymnasium", "metadrive"])
 def test_the_other_simulators_are_optional(monkeypatch: pytest.MonkeyPatch, suite: str) -> None:
-    monkeypatch.setitem(sims.PACKAGES, suite, ("no_such_package",))
+    without_packages(monkeypatch, suite)
     check = by_name()[f"simulator: {suite}"]
     assert (check.ok, check.optional, check.fix) == (False, True, "make simulators")
     assert "no_such_package, which is missing" in check.detail

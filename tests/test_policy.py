@@ -11,11 +11,11 @@ import pytest
 from helpers.calibrated import add_calibration
 
 from lspc import algos, policy
+from lspc.acting import Seen
 from lspc.algos.base import Policy, Spec
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
-from lspc.sims.pool import Seen
 
 OBSERVATIONS = np.random.default_rng(1).normal(size=(6, 7)).astype(np.float32)
 

@@ -11,7 +11,7 @@ from lspc.data import save as save_dataset
 from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
-from lspc.tasks import get_task
+from lspc.tasks import NAMED_IN_DATA, get_task, task_of
 from lspc.training import settings
 
 __all__ = ["calibrate", "evaluate", "export", "load_dataset", "load_policy", "save_dataset", "train"]
@@ -23,12 +23,15 @@ def train(
     *,
     algo: str = "lspc",
     preset: str = "default",
-    task: str | None = None,
+    task: str | None = NAMED_IN_DATA,
     seeds: Sequence[int] = (0,),
     **overrides: Any,
 ) -> Path:
-    """Train in the folder `out` (or go on with the run there); any setting of the method can be overridden."""
-    known = get_task(task) if task else None
+    """Train in the folder `out` (or go on with the run there); any setting of the method can be overridden.
+
+    The task, which decides some settings, is the one named in the dataset's file unless told; None is no task.
+    """
+    known = task_of(dataset.metadata, task)
     config, provenance = settings.resolve(algos.get(algo), preset, known, overrides)
     return training.train(dataset, out, config, method=algo, seeds=seeds, task=known, provenance=provenance)
 

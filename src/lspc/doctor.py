@@ -12,14 +12,9 @@ from importlib.metadata import PackageNotFoundError, requires, version
 
 import numpy as np
 
-from lspc.sims.pool import usable_cores
+from lspc.system import usable_cores
+from lspc.tasks import SUITES, Suite, get_task
 
-SIMULATORS = {
-    "bullet": ("BallRun", ("bullet-safety-gym", "pybullet"), "pip install bullet-safety-gym==1.4.0 pybullet==3.2.7"),
-    "safety_gymnasium": ("PointCircle1", ("safety-gymnasium", "mujoco"), "make simulators"),
-    "metadrive": ("easysparse", ("metadrive-simulator", "panda3d"), "make simulators"),
-}
-"""For each suite: the task tried, the packages whose versions are told, and the cure."""
 MIN_MEMORY_GB = 4.0
 
 
@@ -33,21 +28,21 @@ class Check:
     optional: bool = False
 
 
-def checks() -> list[Check]:
+def run_checks() -> list[Check]:
     """Everything worth knowing about this machine; `all(check.ok or check.optional ...)` means ready."""
     needed = core_requirements()
     return [
         _python(),
-        _guarded("jax", _jax, f"pip install '{needed.pop('jax', 'jax')}'"),
+        _look_into("jax", _jax, f"pip install '{needed.pop('jax', 'jax')}'"),
         *(_package(name, requirement) for name, requirement in needed.items()),
         # Training on a file needs no simulator, so a missing one is no failure.
-        *(_simulator(suite, *about) for suite, about in SIMULATORS.items()),
+        *map(_simulator, SUITES.values()),
         _package("tensorboard", "tensorboard", optional=True),
         _machine(),
     ]
 
 
-def _guarded(name: str, look: Callable[[], str], fix: str, optional: bool = False) -> Check:
+def _look_into(name: str, look: Callable[[], str], fix: str, optional: bool = False) -> Check:
     """Whatever goes wrong inside someone else's library is a finding here, not a crash."""
     try:
         return Check(name, True, look(), optional=optional)
@@ -81,14 +76,13 @@ def _package(name: str, requirement: str, optional: bool = False) -> Check:
         return Check(name, False, "not installed", f"pip install '{requirement}'", optional)
 
 
-def _simulator(suite: str, name: str, packages: tuple[str, ...], fix: str) -> Check:
+def _simulator(suite: Suite) -> Check:
     """Really build a world and move it: an installed package can still lack a library it needs."""
 
     def look() -> str:
         from lspc.sims import make
-        from lspc.tasks import get_task
 
-        task = get_task(name)
+        task = get_task(suite.trial_task)
         simulator = make(task, pictures=False)
         try:
             simulator.reset(seed=0)
@@ -96,11 +90,11 @@ def _simulator(suite: str, name: str, packages: tuple[str, ...], fix: str) -> Ch
         finally:
             simulator.close()
         if not np.isfinite(step.observation).all():
-            raise RuntimeError(f"{name} runs, but its first observation is not finite")
-        versions = ", ".join(f"{package} {version(package)}" for package in packages)
-        return f"{versions}; {name} runs"
+            raise RuntimeError(f"{task.name} runs, but its first observation is not finite")
+        versions = ", ".join(f"{name} {version(name)}" for name in suite.distributions)
+        return f"{versions}; {task.name} runs"
 
-    return _guarded(f"simulator: {suite}", look, fix, optional=suite != "bullet")
+    return _look_into(f"simulator: {suite.name}", look, suite.install, suite.optional)
 
 
 def _machine() -> Check:

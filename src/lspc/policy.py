@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from lspc import algos, calibration, checkpoints, files
+from lspc.acting import Act, Seen
 from lspc.algos.base import Policy, SequencePolicy, Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.errors import UserError
-from lspc.sims.pool import Act, Seen
 
 if TYPE_CHECKING:
     from lspc.calibration.choosing import Calibration

@@ -13,13 +13,13 @@ from helpers.methods import ring
 from helpers.ring import Driver, Floats, at_limit, drive, limit
 
 from lspc import training
+from lspc.acting import Act, Seen
 from lspc.algos import cdt
 from lspc.algos.base import Spec
 from lspc.algos.parts.transformer import Dropout, LayerNorm, Transformer, attention
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
-from lspc.sims.pool import Act, Seen
 
 SMALL = cdt.Config(steps=4, batch_size=8, context=4, width=8, layers=1, heads=2, budget=25.0)
 

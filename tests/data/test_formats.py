@@ -3,6 +3,8 @@
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lspc.data import Dataset, budget_warning, examine, load, profile, read_metadata, save
+from lspc.data import Dataset, budget_warning, examine, find_format, formats, load, profile, read_metadata, save
+from lspc.data.formats.base import Format
 from lspc.errors import UserError
 
 Arrays = dict[str, NDArray[Any]]
@@ -86,22 +89,6 @@ def test_round_trips_between_formats_keep_the_fingerprint(tmp_path: Path, arrays
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_metadata_travels_and_is_no_extra_key(tmp_path: Path, arrays: Arrays, suffix: str) -> None:
-    notes = {"task": "BallCircle", "seed": 3, "share": 0.25}
-    save(in_memory(arrays), tmp_path / f"a{suffix}", notes)
-    assert read_metadata(tmp_path / f"a{suffix}") == notes
-    assert load(tmp_path / f"a{suffix}").warnings == ()
-    save(in_memory(arrays), tmp_path / f"b{suffix}")
-    assert read_metadata(tmp_path / f"b{suffix}") == {}
-
-
-def test_metadata_of_a_bad_file_is_a_user_error(tmp_path: Path) -> None:
-    (tmp_path / "a.hdf5").write_text("no")
-    with pytest.raises(UserError, match="metadata cannot be read"):
-        read_metadata(tmp_path / "a.hdf5")
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_equal_content_gives_equal_bytes_in_another_process(tmp_path: Path, arrays: Arrays, suffix: str) -> None:
     first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     save(in_memory(arrays), first, {"task": "BallCircle", "seed": 3})
@@ -141,12 +128,42 @@ def test_a_killed_write_leaves_the_old_file_and_nothing_else(
         where.write_bytes(before[:100])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lspc.data.formats._write_hdf5", die_half_way)
-    monkeypatch.setattr("lspc.data.formats._write_npz", die_half_way)
+    dying = tuple(replace(kind, write=die_half_way) for kind in formats.FORMATS)
+    monkeypatch.setattr(formats, "FORMATS", dying)
     with pytest.raises(KeyboardInterrupt):
         save(in_memory(arrays), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_format_is_known_by_its_suffix_alone() -> None:
+    names = {suffix: kind.name for kind in formats.FORMATS for suffix in kind.suffixes}
+    assert names == {".hdf5": "HDF5", ".h5": "HDF5", ".npz": "NPZ"}
+    for suffix, name in names.items():
+        found = find_format(Path("folder.csv") / f"a{suffix.upper()}")
+        assert found is not None
+        assert found.name == name
+    assert find_format("a.csv") is None
+    assert find_format("npz") is None
+
+
+def test_a_format_that_is_registered_is_read_written_and_named(
+    tmp_path: Path, arrays: Arrays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[tuple[Arrays, dict[str, Any]]] = []
+
+    def write_memory(path: Path, given: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
+        kept.append((dict(given), dict(metadata)))
+        path.write_text("in memory")
+
+    memory = Format("memory", (".mem",), lambda *_: kept[-1], lambda _: kept[-1][1], write_memory)
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, memory))
+    save(in_memory(arrays), tmp_path / "a.mem", {"task": "BallRun"})
+    dataset = load(tmp_path / "a.mem")
+    assert dataset.fingerprint == in_memory(arrays).fingerprint
+    assert dataset.metadata == read_metadata(tmp_path / "a.mem") == {"task": "BallRun"}
+    with pytest.raises(UserError, match=r"use .hdf5, .h5, .npz, .mem"):
+        load(write(tmp_path / "a.npz", arrays).rename(tmp_path / "a.csv"))
 
 
 def test_save_refuses_an_unknown_type(tmp_path: Path, arrays: Arrays) -> None:

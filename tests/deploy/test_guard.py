@@ -9,6 +9,7 @@ import pytest
 from helpers.calibrated import HORIZON, constant_judges, evidence, made, untrained
 from jaxtyping import Array
 
+from lspc.acting import Seen
 from lspc.algos.base import Spec
 from lspc.calibration import fitted_q
 from lspc.calibration.choosing import Evidence
@@ -17,7 +18,6 @@ from lspc.deploy import guard
 from lspc.deploy.guard import TOO_COSTLY, TRUSTED, UNFAMILIAR, Guard
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy
-from lspc.sims.pool import Seen
 
 RATE = 0.25
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lspc.acting import Seen
 from lspc.errors import UserError
 from lspc.report import clips
-from lspc.sims.pool import Seen
 from lspc.tasks import get_task
 
 BALL = get_task("BallRun")

@@ -12,7 +12,8 @@ from lspc import algos, sims, training
 from lspc.algos.base import Spec
 from lspc.data import Dataset, load, save
 from lspc.evaluation import evaluate
-from lspc.sims.collect.population import AgentSpec, drive, population
+from lspc.sims.collect.drivers import drive
+from lspc.sims.collect.population import AgentSpec, population
 from lspc.tasks import Task, all_tasks, get_task
 
 TRIO = ("BallCircle", "PointCircle1", "easysparse")
@@ -37,7 +38,7 @@ def test_all_three_live_in_one_process() -> None:
 
 
 def test_every_task_has_its_simulator_here() -> None:
-    assert all(sims.installed(task) for task in all_tasks())
+    assert all(sims.is_installed(task) for task in all_tasks())
 
 
 def random_data(task: Task, episodes: int = 4, steps: int = 30) -> Dataset:

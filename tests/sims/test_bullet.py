@@ -3,13 +3,14 @@
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lspc.errors import UserError
-from lspc.sims import Simulator, Step, installed, make
-from lspc.tasks import Task, all_tasks, get_task
+from lspc.sims import Simulator, Step, is_installed, make
+from lspc.tasks import SUITES, Task, all_tasks, get_task
 
 TASKS = [task.name for task in all_tasks() if task.suite == "bullet"]
 
@@ -36,7 +37,7 @@ def global_generators() -> tuple[bytes, int, object]:
 
 def test_there_are_eight_tasks() -> None:
     assert len(TASKS) == 8
-    assert all(installed(name) for name in TASKS)
+    assert all(is_installed(name) for name in TASKS)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -154,7 +155,7 @@ def test_pictures_actions_and_misuse() -> None:
 
 
 def test_a_missing_simulator_points_to_the_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("lspc.sims").sims.PACKAGES, "bullet", ("no_such_package",))
+    monkeypatch.setitem(SUITES, "bullet", replace(SUITES["bullet"], packages=("no_such_package",)))
     with pytest.raises(UserError, match="lspc doctor"):
         make("BallRun")
 

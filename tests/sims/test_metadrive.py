@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from lspc.errors import UserError
-from lspc.sims import installed, make
+from lspc.sims import is_installed, make
 from lspc.sims.metadrive import ROADS, SCENES, IDMDriver, MetaDriveSimulator, driving_cost, map_picture
 from lspc.tasks import all_tasks, get_task
 
@@ -65,7 +65,7 @@ def global_generators() -> tuple[bytes, int, object]:
 def test_there_are_nine_tasks() -> None:
     assert len(TASKS) == 9
     assert set(TASKS) == set(SCENES)
-    assert all(installed(name) for name in TASKS)
+    assert all(is_installed(name) for name in TASKS)
 
 
 @pytest.mark.parametrize("name", TASKS)

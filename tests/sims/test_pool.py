@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lspc.acting import Act, Seen
 from lspc.errors import UserError
-from lspc.sims.pool import Act, Episode, Pool, Seen
+from lspc.sims.pool import Episode, Pool
 from lspc.tasks import Task, get_task
 
 BALL = get_task("BallRun")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lspc.errors import UserError
-from lspc.sims import Step, installed, make
+from lspc.sims import Step, is_installed, make
 from lspc.sims.safety_gymnasium import SafetyGymnasiumSimulator
 from lspc.tasks import Task, all_tasks, get_task
 
@@ -65,7 +65,7 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_there_are_21_tasks() -> None:
     assert len(TASKS) == 21
-    assert all(installed(name) for name in TASKS)
+    assert all(is_installed(name) for name in TASKS)
     assert isinstance(make("PointCircle1"), SafetyGymnasiumSimulator)
 
 

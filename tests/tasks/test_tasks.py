@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lspc.errors import UserError
-from lspc.tasks import all_tasks, get_task, normalised_cost, normalised_reward
+from lspc.tasks import all_tasks, get_task, normalised_cost, normalised_reward, task_of
 
 
 def test_there_are_38_tasks_in_three_suites() -> None:
@@ -82,3 +82,17 @@ def test_a_zero_budget_is_shifted_by_one() -> None:
 def test_a_negative_budget_is_refused() -> None:
     with pytest.raises(UserError, match="must be 0 or more"):
         normalised_cost(1.0, -1)
+
+
+def test_the_task_of_data_is_the_one_they_name_unless_told() -> None:
+    named = {"task": "CarGoal1", "seed": 3}
+    assert task_of(named) == get_task("CarGoal1")
+    assert task_of(named, "BallRun") == task_of({}, "BallRun") == get_task("BallRun")
+    assert task_of(named, None) is None  # told that there is none
+    with pytest.raises(UserError, match="did you mean BallRun"):
+        task_of(named, "BallRum")
+
+
+@pytest.mark.parametrize("metadata", [{}, {"task": "our plant"}, {"task": ""}, {"task": 7}])
+def test_data_of_no_task_of_ours_are_no_fault(metadata: dict[str, str | int]) -> None:
+    assert task_of(metadata) is None

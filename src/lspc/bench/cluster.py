@@ -21,10 +21,11 @@ from lspc import data, files, policy
 from lspc.bench import cell
 from lspc.bench.cell import Progress
 from lspc.bench.grid import Order
-from lspc.bench.local import GRACE, ONE_THREAD, need
+from lspc.bench.local import GRACE, need
 from lspc.bench.running import OnEnd, OnProgress
 from lspc.errors import UserError
 from lspc.evaluation import RECORDS
+from lspc.system import ONE_THREAD
 from lspc.training.loop import checkpoint_paths
 
 try:

@@ -12,14 +12,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
 from lspc.bench.cell import Progress, command
 from lspc.bench.grid import Order
-from lspc.sims.pool import usable_cores
+from lspc.system import free_memory, start_worker, usable_cores
 
 SIMULATOR = 1 << 29
 """Bytes counted for the simulator process beside each worker."""
@@ -27,26 +25,8 @@ COPIES = 5
 """Times the size of a data file that a worker may hold: unpacked, as a table, on the device."""
 GRACE = 10.0
 """Seconds that stopped workers have to save what they are at."""
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
 News = queue.SimpleQueue[tuple[str, Progress | None]]
 """What workers tell, by the name of their order; None is the end."""
-
-
-def free_memory() -> int:
-    """Bytes that programs may still take: of the machine or, if that is less, of the control group we run in."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024
-    with suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-        free = min(free, limit - used)
-    return free
 
 
 def need(order: Order, seen: Mapping[str, int]) -> int:
@@ -116,15 +96,8 @@ class _Worker:
     def __init__(self, order: Order, news: News) -> None:
         self.order, self.memory = order, 0
         self._errors: IO[bytes] = TemporaryFile()  # noqa: SIM115 (closed by outcome)
-        self.process = subprocess.Popen(
-            command(order),
-            stdin=subprocess.PIPE,  # its end tells the worker that we are gone, however that came about
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env={**os.environ, **ONE_THREAD, "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "cpu")},
-            start_new_session=True,  # Ctrl-C reaches us alone; the workers are then ended in order
-        )
+        platform = os.environ.get("JAX_PLATFORMS", "cpu")
+        self.process = start_worker(command(order), errors=self._errors, platform=platform)
         threading.Thread(target=self._listen, args=(news,), daemon=True).start()
 
     def _listen(self, news: News) -> None:

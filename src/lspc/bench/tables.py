@@ -20,7 +20,7 @@ from lspc import files
 from lspc.bench.records import Column, Results
 from lspc.bench.statistics import Figures, Stratum, beats, figures
 from lspc.evaluation import MODES, Interval
-from lspc.tasks import get_task
+from lspc.tasks import SUITES, get_task
 
 Rule = Literal["any", "safer"]
 """Blue is the safe policy with the most reward, and within 0.05 of it: any safe policy, as the paper prints (mostly),
@@ -35,7 +35,6 @@ CLOSE = 0.05
 ROUNDING = 1e-9
 """0.14 is within 0.05 of 0.19, whatever the last bit says."""
 AVERAGE = "Average"
-SUITES = {"bullet": "Bullet Safety Gym", "safety_gymnasium": "Safety Gymnasium", "metadrive": "MetaDrive"}
 ORDER = ["BC", "BC-Safe", "CDT", "BCQ-Lag", "BEAR-Lag", "CPQ", "COptiDICE", "FISOR", "CVAE", "LSPC-S", "LSPC-O"]
 """The paper's columns."""
 
@@ -125,7 +124,7 @@ def sheets(table: Sequence[Row], rule: Rule, *, intervals: bool = False) -> list
         what = "reward and cost" + ("" if row.threshold is None else " at each threshold")
         what += ", 95 % intervals" if intervals else ""
         header = "task", *_names(list(row.cells))
-        sheet = made.setdefault(row.suite, Sheet(f"{SUITES[row.suite]}: {what}", caption, header, 2))
+        sheet = made.setdefault(row.suite, Sheet(f"{SUITES[row.suite].title}: {what}", caption, header, 2))
         if row.name == AVERAGE and not sheet.body[-1][0].parts[0].startswith(AVERAGE):
             sheet.breaks.append(len(sheet.body))
         label = row.name if row.threshold is None else f"{row.name} @{row.threshold}"
@@ -144,7 +143,7 @@ def summaries(table: Sequence[Row]) -> list[Sheet]:
     )
     made = []
     for row in (row for row in table if row.name == AVERAGE and row.threshold is None):
-        sheet = Sheet(f"{SUITES[row.suite]}: policies over all tasks", caption, header, 1)
+        sheet = Sheet(f"{SUITES[row.suite].title}: policies over all tasks", caption, header, 1)
         for name, found in zip(_names(list(row.cells)), row.cells.values(), strict=True):
             if found:
                 four = found.reward, found.reward_iqm, found.cost, found.cost_iqm
@@ -163,7 +162,7 @@ def comparisons(results: Results) -> list[Sheet]:
         there = {column: strata for column, strata in parts.items() if strata}
         names = _names(list(there))
         caption = "Share of pairs of training runs; safe beats unsafe, then reward (of the unsafe: cost) decides"
-        sheet = Sheet(f"{SUITES[suite]}: how often the row beats the column", caption, ("policy", *names), 1)
+        sheet = Sheet(f"{SUITES[suite].title}: how often the row beats the column", caption, ("policy", *names), 1)
         for name, (ours, a) in zip(names, there.items(), strict=True):
             shares = ["-" if theirs == ours else _text(beats(a, b), True) for theirs, b in there.items()]
             sheet.body.append([Entry((text,)) for text in (name, *shares)])

@@ -1,16 +1,23 @@
 """`lspc bench`: every method on every task."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from lspc.cli.common import Json, shown
 from lspc.errors import UserError
+from lspc.tasks import SUITES
+
+# The choices that the help shows are the suites there are.
+if TYPE_CHECKING:
+    SuiteName = str
+else:
+    SuiteName = tyro.extras.literal_type_from_choices(tuple(SUITES))
 
 
 def bench(
-    suite: Literal["bullet", "safety_gymnasium", "metadrive"] = "bullet",
+    suite: SuiteName = "bullet",
     tasks: Annotated[tuple[str, ...], shown("TASK ...", "all of the suite")] = (),
     algos: Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD ...")] = ("all",),
     seeds: int = 3,

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import tyro
 
-from lspc.cli.common import Json, dataset_of, print_json, shown
+from lspc.cli.common import BUDGETS, Json, dataset_of, print_json, shown
 from lspc.errors import UserError
+from lspc.tasks import DEFAULT_BUDGETS, get_task
 
 
 def calibrate(
     run: Annotated[Path, tyro.conf.Positional, shown("RUN")],
-    budget: Annotated[tuple[float, ...], shown("COST ...", "the task's thresholds, else 10 20 40")] = (),
+    budget: Annotated[tuple[float, ...], shown("COST ...", f"the task's thresholds, else {BUDGETS}")] = (),
     data: Annotated[Path | None, shown("FILE", "the one the run learned from")] = None,
     seed: Annotated[int | None, shown("INT", "the run's first")] = None,
     updates: int = 6_000,
@@ -45,7 +46,6 @@ def calibrate(
     from lspc.policy import load_policy
     from lspc.report import terminal
     from lspc.report.calibration import calibration_figure
-    from lspc.tasks import get_task
 
     description = files.read_run(run)
     policy = load_policy(run, seed=seed)
@@ -55,7 +55,7 @@ def calibrate(
     task = get_task(description["task"]) if description["task"] else None
     if verify and task is None:
         raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
-    budgets = budget or (task.thresholds if task else (10, 20, 40))
+    budgets = budget or (task.thresholds if task else DEFAULT_BUDGETS)
     with terminal.progress() as display:
         bar = display.add_task("predicting", total=updates, note="compiling")
         found = calibration.calibrate_policy(

@@ -1,14 +1,15 @@
 """What the verbs share: how options read in the help, JSON output, opening data with its warnings."""
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from lspc.errors import UserError
+from lspc.tasks import DEFAULT_BUDGETS
 
+BUDGETS = " ".join(map(str, DEFAULT_BUDGETS))
+"""As a user would write them."""
 Json = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
 
 
@@ -37,18 +38,6 @@ def open_dataset(path: Path) -> Any:
     for warning in dataset.warnings:
         terminal.errors.print(f"[yellow]{warning}", highlight=False)
     return dataset
-
-
-def find_task(name: str | None, path: Path) -> Any:
-    from lspc import data
-    from lspc.tasks import get_task
-
-    if name:
-        return get_task(name)
-    # A file that cannot be read is told by whoever opens it; one that names a task of its own is no fault.
-    with suppress(UserError, KeyError):
-        return get_task(str(data.read_metadata(path)["task"]))
-    return None
 
 
 def print_json(value: Any) -> None:

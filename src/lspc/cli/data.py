@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import Json, find_task, print_json, shown
+from lspc.cli.common import BUDGETS, Json, print_json, shown
+from lspc.tasks import DEFAULT_BUDGETS, NAMED_IN_DATA, SUITES, get_task, task_of
 
 
 def inspect(
     path: Annotated[Path, tyro.conf.Positional, shown("FILE")],
-    task: Annotated[str | None, shown("TASK", "the one named in the file")] = None,
-    thresholds: Annotated[tuple[float, ...] | None, shown("COST ...", "the task's, else 10 20 40")] = None,
+    task: Annotated[str | None, shown("TASK", "the one named in the file")] = NAMED_IN_DATA,
+    thresholds: Annotated[tuple[float, ...] | None, shown("COST ...", f"the task's, else {BUDGETS}")] = None,
     figure: Annotated[Path | None, shown("PNG", "FILE.profile.png beside the file")] = None,
     json: Json = False,
 ) -> None:
@@ -33,8 +34,8 @@ def inspect(
         for problem in problems:
             print(f"lspc: {problem.message}", file=sys.stderr)
         sys.exit(1)
-    known = find_task(task, path)
-    budgets = thresholds or (known.thresholds if known else (10, 20, 40))
+    known = task_of(dataset.metadata, task)
+    budgets = thresholds or (known.thresholds if known else DEFAULT_BUDGETS)
     profile = data.profile(dataset, budgets)
     picture = figure or path.with_suffix(".profile.png")
     figures.dataset_profile_figure(dataset, budgets, picture, title=known.name if known else path.name)
@@ -50,7 +51,7 @@ def collect(
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")],
     agents: int = 8,
     steps: Annotated[
-        int | None, shown("INT", "150000 on bullet, 300000 on safety_gymnasium, 30000 on metadrive")
+        int | None, shown("INT", ", ".join(f"{suite.collect_steps} on {suite.name}" for suite in SUITES.values()))
     ] = None,
     warmup: int = 0,
     episodes: Annotated[int | None, shown("INT", "as many as DSRL's file has")] = None,
@@ -80,10 +81,9 @@ def collect(
     from lspc import data
     from lspc.report import terminal
     from lspc.sims.collect import population
-    from lspc.tasks import get_task
 
     known = get_task(task)
-    steps = population.STEPS[known.suite] if steps is None else steps
+    steps = SUITES[known.suite].collect_steps if steps is None else steps
     population.check(known, out, agents=agents, steps=steps, episodes=episodes, seed=seed, workers=workers)
     with terminal.progress() as display:
         bars = [display.add_task(f"agent {i}", total=steps, note="waiting") for i in range(agents)]

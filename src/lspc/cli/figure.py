@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import dataset_of, find_task, open_dataset, shown
+from lspc.cli.common import dataset_of, open_dataset, shown
 from lspc.errors import UserError
+from lspc.tasks import DEFAULT_BUDGETS, NAMED_IN_DATA, task_of
 
 
 def figure(
@@ -32,7 +33,7 @@ def figure(
     policy: Annotated[str, tyro.conf.arg(metavar="POLICY")] = "LSPC-O",
     data: Annotated[Path | None, shown("FILE", "the one the run learned from")] = None,
     seeds: Annotated[tuple[int, ...], shown("INT ...", "the run's first; all: 0 1")] = (),
-    task: Annotated[str | None, shown("TASK", "the one named in the data")] = None,
+    task: Annotated[str | None, shown("TASK", "the one named in the data")] = NAMED_IN_DATA,
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "cpu",
 ) -> None:
     """Draw one of the paper's figures.
@@ -84,9 +85,10 @@ def figure(
     elif name == "dataset-profile":
         if data is None:
             raise UserError("name the dataset: lspc figure dataset-profile --data FILE")
-        known = find_task(None, data)
-        budgets = known.thresholds if known else (10, 20, 40)
-        figures.dataset_profile_figure(open_dataset(data), budgets, picture, title=known.name if known else data.name)
+        dataset = open_dataset(data)
+        known = task_of(dataset.metadata)
+        budgets = known.thresholds if known else DEFAULT_BUDGETS
+        figures.dataset_profile_figure(dataset, budgets, picture, title=known.name if known else data.name)
     elif name == "transfer":
         from lspc.report.transfer import transfer_figure
 
@@ -115,15 +117,16 @@ def figure(
 
 
 def _figure_set(name: str | None, data: Path | None, out: Path, seeds: Sequence[int], preset: str) -> None:
-    from lspc.data import bundled
+    from lspc.data import bundled_file
     from lspc.report import figure_set, terminal
     from lspc.training import devices
 
-    path = data or bundled()
-    known = find_task(name, path)
+    path = data or bundled_file()
+    dataset = open_dataset(path)
+    known = task_of(dataset.metadata, name)
     if known is None:
         raise UserError(f"{path} does not say of which task it is: add --task TASK (see `lspc tasks`)")
-    if data is None and known != find_task(None, path):
+    if data is None and known != task_of(dataset.metadata):
         raise UserError(f"name the dataset: lspc figure all --task {known.name} --data FILE")
     devices.one_core_per_seed(len(seeds))
     with terminal.progress(counted=True) as display:
@@ -133,6 +136,6 @@ def _figure_set(name: str | None, data: Path | None, out: Path, seeds: Sequence[
             display.update(bar, completed=stage.done, total=stage.total, note=stage.what)
 
         folder = Path("figures") / known.name if out == Path() else out
-        pictures = figure_set.figure_set(known, open_dataset(path), folder, preset=preset, seeds=seeds, on_stage=show)
+        pictures = figure_set.figure_set(known, dataset, folder, preset=preset, seeds=seeds, on_stage=show)
     for picture in pictures:
         terminal.console.print(f"picture: {picture}", highlight=False, soft_wrap=True)

@@ -12,10 +12,10 @@ def doctor(json: Json = False) -> None:
     Args:
         json: Print JSON instead of a table.
     """
-    from lspc.doctor import checks
+    from lspc.doctor import run_checks
     from lspc.report import terminal
 
-    found = checks()
+    found = run_checks()
     if json:
         print_json([asdict(check) for check in found])
     else:
@@ -34,7 +34,7 @@ def tasks(json: Json = False) -> None:
     from lspc.tasks import all_tasks
 
     listed = all_tasks()
-    installed = {task.name: sims.installed(task) for task in listed}
+    installed = {task.name: sims.is_installed(task) for task in listed}
     if json:
         keys = "name suite episode_length observation_dim action_dim reward_min reward_max thresholds dataset_file"
         rows = [{key: getattr(task, key) for key in keys.split()} for task in listed]

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import Json, find_task, open_dataset, shown
+from lspc.cli.common import Json, open_dataset, shown
 from lspc.errors import UserError
+from lspc.tasks import NAMED_IN_DATA, Task, task_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class TrainOptions:
     """The method (`lspc algos` lists them)."""
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "default"
     """A named group of settings; `cpu` makes a good policy in minutes on two cores."""
-    task: Annotated[str | None, shown("TASK", "the one named in the file")] = None
+    task: Annotated[str | None, shown("TASK", "the one named in the file")] = NAMED_IN_DATA
     """The task, for its settings and for evaluation later."""
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0,)
     """Training seeds; several are trained in one program."""
@@ -51,8 +52,8 @@ def train(arguments: Sequence[str]) -> None:
     first = _first_look(arguments)
     devices.one_core_per_seed(len(first.seeds))
     method = algos.get(first.algo)
-    path = first.data or data.bundled()
-    known = find_task(first.task, path)
+    path = first.data or data.bundled_file()
+    known = _find_task(first.task, path)
     resolved = settings.resolve(method, first.preset, known)
     combined = make_dataclass(
         "Train",
@@ -121,6 +122,17 @@ def _interim(options: TrainOptions, task: Any, stack: ExitStack) -> Any:
         raise UserError("--evaluate-every needs a simulator: say --task TASK (see `lspc tasks`)")
     pool = stack.enter_context(Pool(task))
     return training.Interim(options.evaluate_every, evaluation.Rollouts(pool, task, options.evaluate_episodes))
+
+
+def _find_task(name: str | None, path: Path) -> Task | None:
+    """The task that `lspc.train` would take, told by the metadata: the arrays are read when the options are right."""
+    from lspc import data
+
+    try:
+        metadata = data.read_metadata(path)
+    except UserError:  # told when the file is opened
+        metadata = {}
+    return task_of(metadata, name)
 
 
 def _first_look(arguments: Sequence[str]) -> TrainOptions:

@@ -2,20 +2,23 @@
 
 from pathlib import Path
 
-from lspc.data.dataset import FIELDS, Dataset, Statistics
-from lspc.data.formats import examine, load, read_metadata, save
+from lspc.data.dataset import FIELDS, Dataset, Metadata, Statistics
+from lspc.data.formats import FORMATS, examine, find_format, load, read_metadata, save
 from lspc.data.grid import grid_filter
 from lspc.data.profile import profile
 from lspc.data.validate import Problem, budget_warning
 
 __all__ = [
     "FIELDS",
+    "FORMATS",
     "Dataset",
+    "Metadata",
     "Problem",
     "Statistics",
     "budget_warning",
-    "bundled",
+    "bundled_file",
     "examine",
+    "find_format",
     "grid_filter",
     "load",
     "profile",
@@ -24,6 +27,6 @@ __all__ = [
 ]
 
 
-def bundled() -> Path:
+def bundled_file() -> Path:
     """The dataset that comes with lspc: BallCircle, made by `lspc collect` (its call stands beside the file)."""
     return Path(__file__).parent / "bundled" / "BallCircle.hdf5"

@@ -4,9 +4,11 @@ A `Dataset` never changes after it is made; what is derived from it is computed 
 """
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,9 @@ FLOAT_FIELDS = {"observations": 2, "actions": 2, "rewards": 1, "costs": 1, "next
 FLAG_FIELDS = ("terminated", "truncated")
 """The bool arrays of a dataset: (N,)."""
 FIELDS = (*FLOAT_FIELDS, *FLAG_FIELDS)
+
+Metadata = Mapping[str, str | int | float]
+"""What a file says of its data beside the arrays, such as the task they are of."""
 
 SMALLEST_STD = 1e-3
 CONSTANT_STD = 1e-6
@@ -57,6 +62,8 @@ class Dataset:
     """What was found and mended while opening the file, one line each."""
     source: str = "arrays"
     """Where the data came from, for messages."""
+    metadata: Metadata = field(default_factory=dict)
+    """What the file says of its data: read-only, kept by `select` and `within`, no part of the fingerprint."""
 
     def __post_init__(self) -> None:
         for name in FIELDS:
@@ -64,7 +71,12 @@ class Dataset:
             array = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
         self._check_shapes()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A read-only view of a dict cannot be copied into another process, nor by copy.deepcopy.
+        return {**vars(self), "metadata": dict(self.metadata)}
 
     def _check_shapes(self) -> None:
         for name in FIELDS:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lspc.data.dataset import FIELDS, FLAG_FIELDS, FLOAT_FIELDS, Dataset
+from lspc.data.dataset import FIELDS, FLAG_FIELDS, FLOAT_FIELDS, Dataset, Metadata
 
 FILE_NAMES = {field: field for field in FIELDS} | {"terminated": "terminals", "truncated": "timeouts"}
 """What DSRL calls each field in its files; our own names are understood as well."""
@@ -54,7 +54,12 @@ class Findings:
 
 
 def check_arrays(
-    raw: Mapping[str, NDArray[Any]], found: Findings, *, action_low: float = -1.0, action_high: float = 1.0
+    raw: Mapping[str, NDArray[Any]],
+    found: Findings,
+    *,
+    metadata: Metadata | None = None,
+    action_low: float = -1.0,
+    action_high: float = 1.0,
 ) -> Dataset | None:
     """Turn raw arrays into a dataset, or add to `found` every reason why that cannot be done."""
     arrays: Arrays = {}
@@ -75,7 +80,7 @@ def check_arrays(
         return None
     arrays["actions"] = np.clip(arrays["actions"], action_low, action_high)
     kept = {field: array[:keep] for field, array in arrays.items()}
-    return Dataset(**kept, warnings=found.warnings, source=found.source)
+    return Dataset(**kept, warnings=found.warnings, source=found.source, metadata=metadata or {})
 
 
 def budget_warning(dataset: Dataset, thresholds: Sequence[float]) -> str | None:

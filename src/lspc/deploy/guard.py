@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from lspc.acting import Act, Seen
 from lspc.algos.lspc import LspcPolicy
 from lspc.calibration.choosing import Calibration, Evidence, nearest_distance
 from lspc.errors import UserError
-from lspc.sims.pool import Act, Seen
 
 TRUSTED, TOO_COSTLY, UNFAMILIAR = range(3)
 """Why LSPC-O acts, or LSPC-S instead of it."""

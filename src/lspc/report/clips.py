@@ -8,9 +8,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from lspc import files, sims
+from lspc.acting import Act, Seen
 from lspc.errors import UserError
 from lspc.report.figures import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR
-from lspc.sims.pool import Act, Seen
 from lspc.tasks import Task
 
 SUFFIXES = (".gif", ".mp4")

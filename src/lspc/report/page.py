@@ -30,13 +30,11 @@ from lspc.errors import UserError
 from lspc.evaluation import FIRST_EPISODE_SEED, RECORDS, Record, Summary, behaviour, bootstrap, check_fits, summarise
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report import clips
-from lspc.tasks import Task, get_task
+from lspc.tasks import DEFAULT_BUDGETS, Task, get_task
 from lspc.training.loop import CURVE
 from lspc.version import __version__
 
 METRICS, CALIBRATION = "metrics.jsonl", calibration.FILE
-USUAL_THRESHOLDS = (10, 20, 40)
-"""For data of no known task, as in `lspc inspect`."""
 CURVE_POINTS = 200
 DATA_POINTS = 4000
 ACTIONS = 300
@@ -218,7 +216,7 @@ class Measured(NamedTuple):
 def view_of(name: str | None, runs: Sequence[Run]) -> Part:
     """One task: its policies, their episodes, sweeps over eps, and the data."""
     task = get_task(name) if name else None
-    thresholds = task.thresholds if task else USUAL_THRESHOLDS
+    thresholds = task.thresholds if task else DEFAULT_BUDGETS
     dataset = next((run.dataset for run in runs if run.task == name and run.dataset), None)
     groups, own, conflicts = grouped([run for run in runs if run.records], name)
     at_home = {key.family for key in own}
@@ -433,7 +431,7 @@ def calibration_files(run: Path) -> list[Path]:
 
 def calibrations_of(run: Run) -> list[Part]:
     """What `lspc calibrate` left for each training seed: cost and reward predicted over eps, an eps per budget."""
-    thresholds = get_task(run.task).thresholds if run.task else USUAL_THRESHOLDS
+    thresholds = get_task(run.task).thresholds if run.task else DEFAULT_BUDGETS
     found = []
     for path in calibration_files(run.path):
         values = files.read_json(path)

@@ -3,23 +3,14 @@
 Only the adapter that is asked for is imported, so this module costs nothing where no simulator is installed.
 """
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from lspc.errors import UserError
-from lspc.tasks import Task, get_task
-
-PACKAGES = {
-    "bullet": ("bullet_safety_gym", "pybullet"),
-    "safety_gymnasium": ("safety_gymnasium", "mujoco"),
-    "metadrive": ("metadrive", "panda3d", "pygame"),
-}
-"""The packages (by import name) each suite of tasks runs on."""
-
-ONE_WORLD_PER_PROCESS = ("metadrive",)
-"""Suites whose engine holds one world at a time."""
+from lspc.tasks import SUITES, Suite, Task, get_task
 
 
 class Step(NamedTuple):
@@ -52,36 +43,31 @@ class Simulator(Protocol):
     def close(self) -> None: ...
 
 
-def installed(task: Task | str) -> bool:
+def is_installed(task: Task | str) -> bool:
     """Whether the packages this task runs on are here; looks without importing them."""
-    return all(find_spec(package) is not None for package in PACKAGES[_task(task).suite])
+    return not _missing_packages(SUITES[_task(task).suite])
 
 
 def make(task: Task | str, *, pictures: bool = True) -> Simulator:
     """A simulator for this task. Without `pictures` it cannot render, but may be built much faster."""
     task = _task(task)
-    missing = [package for package in PACKAGES[task.suite] if find_spec(package) is None]
-    if missing:
+    suite = SUITES[task.suite]
+    if missing := _missing_packages(suite):
         raise UserError(f"{task.name} needs {' and '.join(missing)}, which is missing: `lspc doctor` names the cure")
     try:
-        return _adapter(task.suite)(task, pictures)
+        return _adapter(suite)(task, pictures)
     except ImportError as error:
         told = f"the simulator of {task.name} does not start ({error}): `lspc doctor` names the cure"
         raise UserError(told) from error
 
 
-def _adapter(suite: str) -> type[Simulator]:
-    if suite == "bullet":
-        from lspc.sims.bullet import BulletSimulator
+def _missing_packages(suite: Suite) -> list[str]:
+    return [package for package in suite.packages if find_spec(package) is None]
 
-        return BulletSimulator
-    if suite == "safety_gymnasium":
-        from lspc.sims.safety_gymnasium import SafetyGymnasiumSimulator
 
-        return SafetyGymnasiumSimulator
-    from lspc.sims.metadrive import MetaDriveSimulator
-
-    return MetaDriveSimulator
+def _adapter(suite: Suite) -> type[Simulator]:
+    module, _, name = suite.adapter.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _task(task: Task | str) -> Task:

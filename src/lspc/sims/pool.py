@@ -20,34 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lspc.acting import Act, Seen
 from lspc.errors import UserError
-from lspc.sims import ONE_WORLD_PER_PROCESS
 from lspc.sims._worker import FAILED, RESET, STEP, Lanes, command_type, result_type
-from lspc.tasks import Task
-
-
-class Seen(NamedTuple):
-    """What a policy is asked about: a row for each world of one worker; spare rows are zero.
-
-    The number of rows never changes within a run, so a compiled policy compiles once.
-    """
-
-    observations: np.ndarray
-    """(B, o) float32."""
-    seeds: np.ndarray
-    """(B,) int64: the episode's seed."""
-    steps: np.ndarray
-    """(B,) int64: steps taken so far; 0 asks for an episode's first action."""
-    rewards: np.ndarray
-    """(B,) float32: what the last action earned."""
-    costs: np.ndarray
-    """(B,) float32: what the last action cost."""
-    lanes: np.ndarray
-    """(B,) int64: the row's place in the whole pool, for a policy that remembers; an episode keeps its own."""
-
-
-Act = Callable[[Seen], np.ndarray]
-"""To actions (B, a). Row i of the answer must depend on row i of the question alone, and on that lane's past."""
+from lspc.system import ONE_THREAD, usable_cores
+from lspc.tasks import SUITES, Task
 
 MAX_TRIES = 3
 
@@ -58,10 +35,6 @@ class Episode(NamedTuple):
     cost_return: float
     length: int
     terminated: bool
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:
@@ -81,16 +54,17 @@ class Pool:
         timeout: float = 120.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
+        alone = SUITES[task.suite].one_world_per_process
         if workers is None:
             # A process with one world waits while the policy thinks about it: one more keeps the cores busy.
-            workers = usable_cores() + (task.suite in ONE_WORLD_PER_PROCESS)
+            workers = usable_cores() + alone
         if workers < 0 or worlds < 1:
             raise UserError(f"workers must be 0 or more and worlds 1 or more, not {workers}, {worlds}")
         self.task, self.timeout, self.on_trouble = task, timeout, on_trouble
         self._count = workers
-        self._worlds = 1 if task.suite in ONE_WORLD_PER_PROCESS else worlds
+        self._worlds = 1 if alone else worlds
         self._workers: dict[int, _Worker] = {}
-        self._here: Lanes | None = None
+        self._local: Lanes | None = None
 
     def __enter__(self) -> "Pool":
         return self
@@ -102,9 +76,9 @@ class Pool:
         for worker in self._workers.values():
             worker.end()
         self._workers.clear()
-        if self._here is not None:
-            self._here.close()
-            self._here = None
+        if self._local is not None:
+            self._local.close()
+            self._local = None
 
     def run(
         self, act: Act, seeds: Sequence[int], *, on_episode: Callable[[Episode], None] | None = None
@@ -113,16 +87,16 @@ class Pool:
 
         `on_episode` hears of each episode when it ends.
         """
-        book = _Book(seeds, max(1, min(self._count, len(seeds))), self._worlds, on_episode)
+        assignments = _Assignments(seeds, max(1, min(self._count, len(seeds))), self._worlds, on_episode)
         try:
             if self._count == 0:
-                self._run_here(act, book)
+                self._run_in_process(act, assignments)
             else:
-                _Round(self, act, book).run()
+                _ParallelRun(self, act, assignments).run()
         except BaseException:
             self.close()  # a worker may be in the middle of an episode; the next run starts with fresh ones
             raise
-        return book.episodes()
+        return assignments.episodes()
 
     def worker(self, number: int) -> "_Worker":
         """The worker of this number, started if it is not there."""
@@ -130,20 +104,20 @@ class Pool:
             self._workers[number] = _Worker(self.task, self._worlds, number)
         return self._workers[number]
 
-    def dismiss(self, number: int) -> None:
+    def end_worker(self, number: int) -> None:
         self._workers.pop(number).end()
 
-    def _run_here(self, act: Act, book: "_Book") -> None:
-        self._here = self._here or Lanes(self.task, self._worlds)
-        crew = _Crew(self.task, self._worlds, 0, book)
-        while (commands := crew.commands(act)) is not None:
-            crew.absorb(self._here.advance(commands).copy())
+    def _run_in_process(self, act: Act, assignments: "_Assignments") -> None:
+        self._local = self._local or Lanes(self.task, self._worlds)
+        episodes = _WorkerEpisodes(self.task, self._worlds, 0, assignments)
+        while (commands := episodes.commands(act)) is not None:
+            episodes.take_results(self._local.advance(commands).copy())
 
 
-class _Book:
-    """Which episodes wait, for whom, and which are done. An episode is known by its place in `seeds`.
+class _Assignments:
+    """Which episodes wait, for whom, and which are done. An episode is known by its index in `seeds`.
 
-    The place fixes the lane, hence the row in the policy's batch: matrix products may round differently from
+    The index fixes the lane, hence the row in the policy's batch: matrix products may round differently from
     row to row, and with this the last bit too is the same whichever worker runs the episode.
     """
 
@@ -153,8 +127,8 @@ class _Book:
         self.seeds = [int(seed) for seed in seeds]
         self.workers = workers
         self.queues = [[deque[int]() for _ in range(lanes)] for _ in range(workers)]
-        for place in range(len(seeds)):
-            self.queues[place * workers // len(seeds)][place % lanes].append(place)
+        for index in range(len(seeds)):
+            self.queues[index * workers // len(seeds)][index % lanes].append(index)
         self.done: dict[int, Episode] = {}
         self._on_episode = on_episode
 
@@ -163,25 +137,25 @@ class _Book:
         queue = self.queues[worker][lane] or max((lanes[lane] for lanes in self.queues), key=len)
         return queue.popleft() if queue else None
 
-    def put_back(self, worker: int, place: int) -> None:
+    def put_back(self, worker: int, index: int) -> None:
         lanes = self.queues[worker]
-        lanes[place % len(lanes)].appendleft(place)
+        lanes[index % len(lanes)].appendleft(index)
 
-    def record(self, place: int, episode: Episode) -> None:
-        self.done[place] = episode
+    def record(self, index: int, episode: Episode) -> None:
+        self.done[index] = episode
         if self._on_episode is not None:
             self._on_episode(episode)
 
     def episodes(self) -> list[Episode]:
-        return [self.done[place] for place in range(len(self.seeds))]
+        return [self.done[index] for index in range(len(self.seeds))]
 
 
-class _Crew:
+class _WorkerEpisodes:
     """The episodes on one worker's lanes: what to tell the worker next, and what its answer means."""
 
-    def __init__(self, task: Task, lanes: int, number: int, book: _Book) -> None:
-        self.task, self.number, self.book = task, number, book
-        self.places: list[int | None] = [None] * lanes
+    def __init__(self, task: Task, lanes: int, number: int, assignments: _Assignments) -> None:
+        self.task, self.number, self.assignments = task, number, assignments
+        self.indices: list[int | None] = [None] * lanes
         self._running = np.zeros(lanes, bool)  # has begun, so it wants an action
         self._observations = np.zeros((lanes, task.observation_dim), np.float32)
         self._seeds, self._steps = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
@@ -190,19 +164,19 @@ class _Crew:
         self._lanes = number * lanes + np.arange(lanes)
 
     def unfinished(self) -> list[int]:
-        return [place for place in self.places if place is not None]
+        return [index for index in self.indices if index is not None]
 
     def commands(self, act: Act) -> np.ndarray | None:
         """Begin episodes on free lanes and ask the policy for the others; None when nothing is left to do."""
-        commands = np.zeros(len(self.places), command_type(self.task))
+        commands = np.zeros(len(self.indices), command_type(self.task))
         if self._running.any():
             commands["action"] = self._actions(act)
             commands["kind"][self._running] = STEP
-        for lane, place in enumerate(self.places):
-            if place is None and (place := self.book.next(self.number, lane)) is not None:
-                self.places[lane] = place
+        for lane, index in enumerate(self.indices):
+            if index is None and (index := self.assignments.next(self.number, lane)) is not None:
+                self.indices[lane] = index
                 commands["kind"][lane] = RESET
-                commands["seed"][lane] = self._seeds[lane] = self.book.seeds[place]
+                commands["seed"][lane] = self._seeds[lane] = self.assignments.seeds[index]
                 self._steps[lane], self._rewards[lane], self._costs[lane] = 0, 0.0, 0.0
         return commands if self.unfinished() else None
 
@@ -222,8 +196,8 @@ class _Crew:
             raise UserError(f"the policy gave actions of shape {actions.shape}; {self.task.name} needs {expected}")
         return actions
 
-    def absorb(self, results: np.ndarray) -> None:
-        """Take in one round of results; finished episodes go to the book and free their lanes."""
+    def take_results(self, results: np.ndarray) -> None:
+        """Take in one round of results; finished episodes go to the assignments and free their lanes."""
         running = self._running
         self._observations = results["observation"]
         self._last_rewards, self._last_costs = (results[k].astype(np.float32) for k in ("reward", "cost"))
@@ -231,24 +205,24 @@ class _Crew:
         self._costs[running] += results["cost"][running]
         self._steps += running
         for lane in np.flatnonzero(running & (results["terminated"] | results["truncated"])):
-            place = self.places[lane]
-            assert place is not None
-            self.places[lane] = None
-            self.book.record(
-                place,
+            index = self.indices[lane]
+            assert index is not None
+            self.indices[lane] = None
+            self.assignments.record(
+                index,
                 Episode(
-                    seed=self.book.seeds[place],
+                    seed=self.assignments.seeds[index],
                     reward_return=float(self._rewards[lane]),
                     cost_return=float(self._costs[lane]),
                     length=int(self._steps[lane]),
                     terminated=bool(results["terminated"][lane]),
                 ),
             )
-        self._running = np.array([place is not None for place in self.places])
+        self._running = np.array([index is not None for index in self.indices])
 
 
 class _Worker:
-    """A worker process and the line to it."""
+    """A worker process and the connection to it."""
 
     def __init__(self, task: Task, lanes: int, number: int) -> None:
         self.number, self.lanes = number, lanes
@@ -256,7 +230,6 @@ class _Worker:
         self.connection = Connection(ours.detach())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by end)
         # One thread each, since the workers share the cores; modules are found where this process finds them.
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         path = {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         with theirs:
             self.process = subprocess.Popen(
@@ -264,14 +237,14 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                env={**os.environ, **threads, **path},
+                env={**os.environ, **ONE_THREAD, **path},
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # out of reach of the terminal's Ctrl-C, even before it can ignore it
             )
         with suppress(OSError):  # if it is dead already, the first answer will not come and says so
             self.connection.send((task, lanes))
 
-    def how_it_ended(self) -> str:
+    def describe_end(self) -> str:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         code = self.process.poll()
@@ -290,67 +263,70 @@ class _Worker:
         self._errors.close()
 
 
-class _Round:
+class _ParallelRun:
     """One policy's episodes on the pool's workers."""
 
-    def __init__(self, pool: Pool, act: Act, book: _Book) -> None:
-        self.pool, self.act, self.book = pool, act, book
+    def __init__(self, pool: Pool, act: Act, assignments: _Assignments) -> None:
+        self.pool, self.act, self.assignments = pool, act, assignments
         self.failures: Counter[int] = Counter()
-        self.crews: dict[Connection, tuple[_Worker, _Crew]] = {}
+        self.running: dict[Connection, tuple[_Worker, _WorkerEpisodes]] = {}
         self.deadlines: dict[Connection, float] = {}
 
     def run(self) -> None:
-        for number in range(self.book.workers if self.book.seeds else 0):
-            self._engage(number)
-        while busy := [line for line, (_, crew) in self.crews.items() if crew.unfinished()]:
-            patience = min(self.deadlines[line] for line in busy) - time.monotonic()
-            ready = wait(busy, max(0.0, patience))
+        for number in range(self.assignments.workers if self.assignments.seeds else 0):
+            self._start(number)
+        while waiting := [connection for connection, (_, episodes) in self.running.items() if episodes.unfinished()]:
+            patience = min(self.deadlines[connection] for connection in waiting) - time.monotonic()
+            ready = wait(waiting, max(0.0, patience))
             # The policy answers one worker here while the others are stepping.
-            for line in busy:
-                if line in ready:
-                    self._receive(line)
+            for connection in waiting:
+                if connection in ready:
+                    self._receive(connection)
                 # Asked again whether it is silent: the policy may have taken longer than the deadline allows.
-                elif self.deadlines[line] <= time.monotonic() and not line.poll():
-                    self._replace(line, f"gave no answer for {self.pool.timeout:g} s")
+                elif self.deadlines[connection] <= time.monotonic() and not connection.poll():
+                    self._replace(connection, f"gave no answer for {self.pool.timeout:g} s")
 
-    def _engage(self, number: int) -> None:
+    def _start(self, number: int) -> None:
         worker = self.pool.worker(number)
-        self.crews[worker.connection] = worker, _Crew(self.pool.task, worker.lanes, number, self.book)
-        self._command(worker.connection)
+        self.running[worker.connection] = (
+            worker,
+            _WorkerEpisodes(self.pool.task, worker.lanes, number, self.assignments),
+        )
+        self._send_commands(worker.connection)
 
-    def _command(self, line: Connection) -> None:
-        commands = self.crews[line][1].commands(self.act)
+    def _send_commands(self, connection: Connection) -> None:
+        commands = self.running[connection][1].commands(self.act)
         if commands is not None:
             with suppress(OSError):  # it is dead, which the next read finds
-                line.send_bytes(commands.tobytes())
-            self.deadlines[line] = time.monotonic() + self.pool.timeout
+                connection.send_bytes(commands.tobytes())
+            self.deadlines[connection] = time.monotonic() + self.pool.timeout
 
-    def _receive(self, line: Connection) -> None:
-        worker, crew = self.crews[line]
+    def _receive(self, connection: Connection) -> None:
+        worker, episodes = self.running[connection]
         try:
-            answer = line.recv_bytes()
+            answer = connection.recv_bytes()
         except (EOFError, OSError):
-            self._replace(line, worker.how_it_ended())
+            self._replace(connection, worker.describe_end())
             return
         if answer.startswith(FAILED):
             raise UserError(answer[1:].decode())
-        crew.absorb(np.frombuffer(answer, result_type(self.pool.task), offset=1))
-        self._command(line)
+        episodes.take_results(np.frombuffer(answer, result_type(self.pool.task), offset=1))
+        self._send_commands(connection)
 
-    def _replace(self, line: Connection, why: str) -> None:
+    def _replace(self, connection: Connection, why: str) -> None:
         """End a worker in trouble and let a fresh one run its unfinished episodes from their start."""
-        worker, crew = self.crews.pop(line)
-        self.pool.dismiss(worker.number)
-        again = crew.unfinished()
-        seeds = ", ".join(str(self.book.seeds[place]) for place in again)
+        worker, episodes = self.running.pop(connection)
+        self.pool.end_worker(worker.number)
+        again = episodes.unfinished()
+        seeds = ", ".join(str(self.assignments.seeds[index]) for index in again)
         self.failures.update(again)
-        if max(self.failures[place] for place in again) >= MAX_TRIES:
+        if max(self.failures[index] for index in again) >= MAX_TRIES:
             raise UserError(
                 f"{self.pool.task.name}: gave up after {MAX_TRIES} tries, the worker {why} each time; "
                 f"it was running the episodes with seeds {seeds}"
             )
         if self.pool.on_trouble is not None:
             self.pool.on_trouble(f"worker {worker.number} {why}; episodes with seeds {seeds} run again")
-        for place in again:
-            self.book.put_back(worker.number, place)
-        self._engage(worker.number)
+        for index in again:
+            self.assignments.put_back(worker.number, index)
+        self._start(worker.number)

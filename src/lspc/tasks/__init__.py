@@ -5,20 +5,34 @@ the units of every table in the field, are defined here and nowhere else.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from lspc.errors import UserError
+from lspc.tasks.suites import DEFAULT_BUDGETS, SUITES, Suite
 
-__all__ = ["Suite", "Task", "all_tasks", "get_task", "normalised_cost", "normalised_reward"]
+__all__ = [
+    "DEFAULT_BUDGETS",
+    "NAMED_IN_DATA",
+    "SUITES",
+    "Suite",
+    "Task",
+    "all_tasks",
+    "get_task",
+    "normalised_cost",
+    "normalised_reward",
+    "task_of",
+]
 
-Suite = Literal["bullet", "safety_gymnasium", "metadrive"]
+NAMED_IN_DATA = "the one named in the data"
+"""In place of a task's name: whatever the data say of themselves."""
+
 Values = TypeVar("Values", float, NDArray[Any])
 
 # For tasks without a density row (most are MetaDrive's): the settings of the MetaDrive tasks that have one.
@@ -30,8 +44,8 @@ class Task:
     """One benchmark task, with DSRL's own numbers."""
 
     name: str
-    suite: Suite
-    """The simulator the task runs on."""
+    suite: str
+    """The simulator the task runs on: a name in `SUITES`."""
     family: str
     """DSRL's finer grouping, such as `safety_gymnasium_car`."""
     gym_id: str
@@ -78,6 +92,21 @@ def get_task(name: str) -> Task:
     raise UserError(f"unknown task {name!r}: {hint}")
 
 
+def task_of(metadata: Mapping[str, Any], name: str | None = NAMED_IN_DATA) -> Task | None:
+    """The task to train for: the one called `name`, else the one that the data's metadata name; None is no task.
+
+    Data that name no task of ours are data of the user's own plant, which is no fault.
+    """
+    if name is None:
+        return None
+    if name != NAMED_IN_DATA:
+        return get_task(name)
+    try:
+        return get_task(str(metadata.get("task", "")))
+    except UserError:
+        return None
+
+
 def normalised_reward(task: Task, returns: Values) -> Values:
     """Episode returns on DSRL's scale, (R - r_min) / (r_max - r_min): 0 and 1 are its worst and best."""
     return (returns - task.reward_min) / (task.reward_max - task.reward_min)
@@ -103,10 +132,10 @@ def _table() -> tuple[Task, ...]:
 
 
 def _task(row: dict[str, str], grid: dict[str, str]) -> Task:
-    low, middle, high = (int(threshold) for threshold in row["cost_thresholds"].split(";"))
+    suite = next(suite for suite in SUITES.values() if row["suite"] in suite.families)
     return Task(
         name=row["task"],
-        suite=_suite(row["suite"]),
+        suite=suite.name,
         family=row["suite"],
         gym_id=row["gym_id"],
         episode_length=int(row["max_episode_steps"]),
@@ -115,7 +144,7 @@ def _task(row: dict[str, str], grid: dict[str, str]) -> Task:
         reward_min=float(row["min_reward"]),
         reward_max=float(row["max_reward"]),
         cost_max=int(row["file_max_cost"]),
-        thresholds=(low, middle, high),
+        thresholds=suite.thresholds,
         dataset_file=row["dataset_file"],
         dataset_episodes=int(row["file_n_trajectories"]),
         in_paper=row["in_lspc_tables"] == "1",
@@ -124,12 +153,6 @@ def _task(row: dict[str, str], grid: dict[str, str]) -> Task:
         max_npb=int(grid["max_npb"]),
         min_npb=int(grid["min_npb"]),
     )
-
-
-def _suite(family: str) -> Suite:
-    if family == "bullet_safety_gym":
-        return "bullet"
-    return "metadrive" if family == "metadrive" else "safety_gymnasium"
 
 
 def _read(name: str) -> Iterator[dict[str, str]]:

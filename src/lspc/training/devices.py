@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from lspc.sims.pool import usable_cores
+from lspc.system import usable_cores
 
 
 def one_core_per_seed(seeds: int) -> None:

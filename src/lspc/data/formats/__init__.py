@@ -1,0 +1,83 @@
+"""Dataset files in and out. Adding a format: write its file beside this one, then name it in `FORMATS`.
+
+A bad file gives a list of problems and no dataset; a killed write leaves what was there.
+"""
+
+from pathlib import Path
+
+from lspc.data.dataset import FIELDS, Dataset, Metadata
+from lspc.data.formats import hdf5, npz
+from lspc.data.formats.base import AGAIN, DAMAGE, Format, one_line
+from lspc.data.validate import FILE_NAMES, Findings, Problem, check_arrays
+from lspc.errors import UserError
+from lspc.files import atomic_path
+
+FORMATS: tuple[Format, ...] = (
+    hdf5.FORMAT,
+    npz.FORMAT,
+)
+
+
+def load(path: str | Path, action_low: float = -1.0, action_high: float = 1.0) -> Dataset:
+    """Open a dataset file; a UserError lists everything that makes it unusable, one problem per line."""
+    dataset, problems = examine(path, action_low, action_high)
+    if dataset is None:
+        raise UserError("\n".join(problem.message for problem in problems if problem.severity == "fatal"))
+    return dataset
+
+
+def examine(
+    path: str | Path, action_low: float = -1.0, action_high: float = 1.0
+) -> tuple[Dataset | None, list[Problem]]:
+    """Open a dataset file and report every problem; there is no dataset when one of them is fatal."""
+    path = Path(path)
+    found = Findings(str(path))
+    kind = find_format(path)
+    content = None
+    if not path.is_file():
+        found.fatal("file", "there is no such file; check the path")
+    elif kind is None:
+        found.fatal("file", _unknown_type(path))
+    elif path.stat().st_size == 0:
+        found.fatal("file", f"the file is empty (0 bytes); {AGAIN}")
+    else:
+        content = kind.read(path, found)
+    if content is None:
+        return None, found.problems
+    arrays, metadata = content
+    dataset = check_arrays(arrays, found, metadata=metadata, action_low=action_low, action_high=action_high)
+    return dataset, found.problems
+
+
+def save(dataset: Dataset, path: str | Path, metadata: Metadata | None = None) -> None:
+    """Write a dataset in the format of the suffix of `path`, with its own metadata unless others are given."""
+    path = Path(path)
+    kind = find_format(path)
+    if kind is None:
+        raise UserError(f"{path}: {_unknown_type(path)}")
+    arrays = {FILE_NAMES[field]: getattr(dataset, field) for field in FIELDS}
+    with atomic_path(path) as temporary:
+        kind.write(temporary, arrays, dataset.metadata if metadata is None else metadata)
+
+
+def read_metadata(path: str | Path) -> dict[str, str | int | float]:
+    """What `save` wrote beside the arrays, without reading those; a dataset that is open has it as `.metadata`."""
+    path = Path(path)
+    kind = find_format(path)
+    if kind is None:
+        raise UserError(f"{path}: {_unknown_type(path)}")
+    try:
+        return dict(kind.read_metadata(path))
+    except DAMAGE as error:
+        raise UserError(f"{path}: its metadata cannot be read ({one_line(error)}); {AGAIN}") from error
+
+
+def find_format(path: str | Path) -> Format | None:
+    """The format of files with this suffix; None when there is none."""
+    suffix = Path(path).suffix.lower()
+    return next((kind for kind in FORMATS if suffix in kind.suffixes), None)
+
+
+def _unknown_type(path: Path) -> str:
+    known = ", ".join(suffix for kind in FORMATS for suffix in kind.suffixes)
+    return f"unknown file type {path.suffix or '(no suffix)'!r}; use {known}"
