@@ -12,6 +12,7 @@ import lspc
 from lspc import cli, data, training
 from lspc.algos import METHODS
 from lspc.tasks import get_task
+from lspc.training import loop
 from lspc.training.settings import Resolved
 
 TASK = get_task("CarGoal1")
@@ -37,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     def train_together(dataset: data.Dataset, runs: dict[Path, Resolved], *, task: Any, **_: Any) -> None:
         requests.extend((run, task) for run in runs.values())
 
-    for module in (training, training.loop):
+    for module in (training, loop):
         monkeypatch.setattr(module, "train_together", train_together)
     return requests
 

@@ -5,7 +5,7 @@ import pytest
 
 from lspc import sims
 from lspc.sims import Step
-from lspc.sims.collect.agent import COST_SCALE, Worlds
+from lspc.sims.collect.agent import COST_SCALE, RunningNorm, Worlds
 from lspc.tasks import get_task
 
 TASK = get_task("BallRun")
