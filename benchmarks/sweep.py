@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from lspc import data, training
 from lspc.algos import base, lspc
 from lspc.algos.base import Spec
+from lspc.training.chunk import SweepMethod
 
 LENGTH = 25
 FIXED = replace(lspc.Config(), restriction_range=None, cost_share=None, reward_share=None)
@@ -34,7 +35,7 @@ SWEEPS: dict[str, tuple[lspc.Config, ...]] = {
 
 
 def chunk_of(configs: tuple[lspc.Config, ...], spec: Spec, table: Any) -> Callable[[], None]:
-    method = training.Together(lspc)
+    method = SweepMethod(lspc)
     chunk = training.make_chunk(method, spec, configs)  # pyright: ignore[reportArgumentType]
     holder = {"states": training.init_states(method, spec, configs, [0])}  # pyright: ignore[reportArgumentType]
 

@@ -43,7 +43,7 @@ def test_equal_trees_give_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_names_are_paths_in_the_tree() -> None:
-    assert "net.layers.0.weight" in checkpoints.named(make())
+    assert "net.layers.0.weight" in checkpoints.arrays_by_path(make())
 
 
 def test_unusual_numbers_survive(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from lspc.errors import UserError
 Tree = TypeVar("Tree")
 
 
-def named(tree: Any) -> dict[str, Any]:
+def arrays_by_path(tree: Any) -> dict[str, Any]:
     """The array leaves by their path: `cost.value.layers.0.weight`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, _is_arraylike))
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
@@ -30,7 +30,7 @@ def _is_arraylike(leaf: Any) -> bool:
 
 
 def write(path: str | Path, tree: Any, facts: dict[str, Any]) -> None:
-    arrays = {name: np.asarray(leaf) for name, leaf in named(tree).items()}
+    arrays = {name: np.asarray(leaf) for name, leaf in arrays_by_path(tree).items()}
     content = save(arrays, metadata={"lspc": json.dumps(facts)})
     with files.atomic_path(path) as temporary:
         temporary.write_bytes(content)
@@ -51,7 +51,7 @@ def read(path: str | Path, skeleton: Tree) -> Tree:
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read ({error}); delete it or name another") from error
-    wanted = named(skeleton)
+    wanted = arrays_by_path(skeleton)
     for name, leaf in wanted.items():
         expected = f"{leaf.dtype}{list(leaf.shape)}"
         found = f"{stored[name].dtype}{list(stored[name].shape)}" if name in stored else "nothing"

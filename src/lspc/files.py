@@ -55,7 +55,10 @@ def write_jsonl(path: str | Path, rows: list[dict[str, Any]]) -> None:
 
 def append_jsonl(path: str | Path, rows: list[dict[str, Any]]) -> None:
     """Add lines with a single write: a killed process leaves whole lines, and `read_jsonl` drops a torn last one."""
-    text = "".join(json.dumps(row) + "\n" for row in rows)
+    append_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def append_text(path: str | Path, text: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         os.write(handle, text.encode())

@@ -34,6 +34,7 @@ from lspc.bench.cluster import Cluster
 from lspc.bench.grid import Order, Plan, find_data, is_done, make_plan, orders
 from lspc.bench.local import Local
 from lspc.errors import UserError
+from lspc.training import loop
 
 HERE = Path("/proc/self/cwd")
 MARK = "LSPC_TEST_CLUSTER"
@@ -217,7 +218,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_call_goes_on_from_what_they_sent(n
     heard.clear()
     with pytest.raises(training.Interrupted):
         running.run(plan, HERE / "bench", places, executor, on_progress)
-    assert heard[0] == reached + training.CHUNK
+    assert heard[0] == reached + loop.CHUNK
 
 
 def test_what_kills_its_process_is_tried_again_and_what_is_faulty_is_not(

@@ -26,6 +26,7 @@ from lspc.algos import base
 from lspc.algos.base import Method, Spec
 from lspc.data import Dataset
 from lspc.policy import TrainedPolicy, load_policy
+from lspc.training import loop
 
 SMALL: dict[str, Any] = {
     "steps": 2,
@@ -167,7 +168,7 @@ class MethodTests:
     def test_a_run_in_parts_ends_where_a_whole_one_ends_and_seeds_do_not_hear_of_each_other(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(training, "CHUNK", 1)
+        monkeypatch.setattr(loop, "CHUNK", 1)
 
         def stop(now: training.Progress) -> None:
             if now.step == 1:

@@ -10,7 +10,7 @@ from lspc import algos
 from lspc.algos.base import Method
 from lspc.errors import UserError
 from lspc.tasks import Task, get_task
-from lspc.training.settings import resolve, swept
+from lspc.training.settings import parse_sweep, resolve
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ def test_the_same_number_written_in_two_ways_is_the_same_setting() -> None:
 
 
 def test_a_sweep_as_a_user_writes_it() -> None:
-    assert swept(None) == {"": {}}
-    assert swept("rate=1,2.5") == {"rate=1": {"rate": 1}, "rate=2.5": {"rate": 2.5}}
-    assert swept("rate=1") == {"rate=1": {"rate": 1}}
-    assert swept("form=mean,sum") == {"form=mean": {"form": "mean"}, "form=sum": {"form": "sum"}}
-    assert swept("mask=None,0.5") == {"mask=None": {"mask": None}, "mask=0.5": {"mask": 0.5}}
-    assert swept("width=(8,8),(4,)") == {"width=(8,8)": {"width": (8, 8)}, "width=(4,)": {"width": (4,)}}
+    assert parse_sweep(None) == {"": {}}
+    assert parse_sweep("rate=1,2.5") == {"rate=1": {"rate": 1}, "rate=2.5": {"rate": 2.5}}
+    assert parse_sweep("rate=1") == {"rate=1": {"rate": 1}}
+    assert parse_sweep("form=mean,sum") == {"form=mean": {"form": "mean"}, "form=sum": {"form": "sum"}}
+    assert parse_sweep("mask=None,0.5") == {"mask=None": {"mask": None}, "mask=0.5": {"mask": 0.5}}
+    assert parse_sweep("width=(8,8),(4,)") == {"width=(8,8)": {"width": (8, 8)}, "width=(4,)": {"width": (4,)}}
     for wrong in ("rate", "rate=", "=1,2", "rate=1,1"):
         with pytest.raises(UserError, match=r"cannot sweep over .*: write NAME=VALUE,VALUE"):
-            swept(wrong)
+            parse_sweep(wrong)

@@ -20,6 +20,7 @@ from lspc.errors import UserError
 from lspc.policy import load_policy
 from lspc.sims.pool import Pool
 from lspc.tasks import get_task
+from lspc.training import loop
 from lspc.training.settings import Resolved
 
 BASE = lspc.Config(steps=6, batch_size=32, hidden=(8, 8), latent_dim=4)
@@ -33,17 +34,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "CHUNK", 3)
+    monkeypatch.setattr(loop, "CHUNK", 3)
 
 
 def together(dataset: Dataset, folder: Path, names: list[str], **more: Any) -> list[Path]:
     runs = {folder / name: Resolved(replace(BASE, **SETTINGS[name]), {}) for name in names}
-    training.train_together(dataset, runs, **more)
+    training.train_sweep(dataset, runs, **more)
     return list(runs)
 
 
 def weights(run: Path, seed: int) -> dict[str, np.ndarray]:
-    return {name: np.asarray(leaf) for name, leaf in checkpoints.named(load_policy(run, seed=seed).net).items()}
+    return {
+        name: np.asarray(leaf) for name, leaf in checkpoints.arrays_by_path(load_policy(run, seed=seed).net).items()
+    }
 
 
 def test_together_is_the_same_as_alone(dataset: Dataset, tmp_path: Path) -> None:
@@ -70,7 +73,7 @@ def test_critics_are_learned_once_and_the_cvae_where_it_can_be() -> None:
 
     def operations(*configs: lspc.Config) -> float:
         states = tuple(lspc.init(jax.random.key(0), spec, config) for config in configs)
-        compiled = jax.jit(lspc.update_together).lower(states, batch, jax.random.key(1)).compile()
+        compiled = jax.jit(lspc.update_sweep).lower(states, batch, jax.random.key(1)).compile()
         counted = compiled.cost_analysis()
         assert counted is not None
         return counted["flops"]
@@ -121,7 +124,7 @@ def test_what_cannot_be_shared_is_refused(
     config = algos.get(method).Config()
     runs = {tmp_path / str(i): Resolved(replace(config, **each), {}) for i, each in enumerate(({}, change))}
     with pytest.raises(UserError, match=told):
-        training.train_together(dataset, runs, method=method)
+        training.train_sweep(dataset, runs, method=method)
     assert not list(tmp_path.iterdir())
 
 
@@ -171,24 +174,25 @@ import numpy as np
 from pathlib import Path
 from lspc import data, training
 from lspc.algos import lspc
+from lspc.training import loop
 dataset, out, steps = data.load(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 config = lspc.Config(steps=steps, batch_size=32, hidden=(8, 8), latent_dim=4)
-training.CHUNK = 2
+loop.CHUNK = 2
 seen = []
-real = training.make_chunk
+real = loop.make_chunk
 def watched(*given):
     chunk = real(*given)
     def call(*arguments, **named):
         seen.append("manual_computation" in chunk.lower(*arguments, **named).as_text())
         return chunk(*arguments, **named)
     return call
-training.make_chunk = watched
+loop.make_chunk = watched
 training.train(dataset, out, config, seeds=(0, 1, 2))
 print(len(jax.devices()), all(seen))
 """
 
 
-def test_seeds_are_shared_out_among_devices(dataset: Dataset, data_file: Path, tmp_path: Path) -> None:
+def test_seeds_are_sharded_over_devices(dataset: Dataset, data_file: Path, tmp_path: Path) -> None:
     """Three seeds on two devices: the same three runs as on one."""
     flags = f"--xla_force_host_platform_device_count=2 {os.environ.get('XLA_FLAGS', '')}"
     done = subprocess.run(

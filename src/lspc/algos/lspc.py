@@ -350,11 +350,11 @@ def step_encoder(
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
     """One step of every part, in the paper's order: V_r, Q_r, V_c, Q_c, CVAE, latent safety encoder."""
-    (state,), (metrics,) = update_together((state,), batch, key)
+    (state,), (metrics,) = update_sweep((state,), batch, key)
     return state, metrics
 
 
-def update_together(
+def update_sweep(
     states: tuple[State, ...], batch: Batch, key: PRNGKeyArray
 ) -> tuple[tuple[State, ...], tuple[Metrics, ...]]:
     """The same for several settings at once, each as if alone; what they have in common is computed once.
@@ -409,7 +409,7 @@ OF_THE_ENCODER = (
     "safe_restriction", "latent_form",
 )  # fmt: skip
 """Settings that neither the critics nor, unless the roles are swapped, the CVAE know of."""
-OF_POLICIES = (
+POLICY_SETTINGS = (
     *OF_THE_ENCODER, "roles", "latent_dim", "cost_temperature", "cost_share", "max_weight", "kl_weight", "kl_form",
     "cost_mask", "renormalise_mask",
 )  # fmt: skip

@@ -128,7 +128,7 @@ def _figure_set(name: str | None, data: Path | None, out: Path, seeds: Sequence[
         raise UserError(f"{path} does not say of which task it is: add --task TASK (see `lspc tasks`)")
     if data is None and known != task_of(dataset.metadata):
         raise UserError(f"name the dataset: lspc figure all --task {known.name} --data FILE")
-    devices.one_core_per_seed(len(seeds))
+    devices.use_one_device_per_seed(len(seeds))
     with terminal.progress(counted=True) as display:
         bar = display.add_task("figures", total=None, note="compiling")
 

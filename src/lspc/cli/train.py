@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import Json, open_dataset, shown
+from lspc.cli.common import open_dataset, shown
 from lspc.errors import UserError
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
 
@@ -36,8 +36,8 @@ class TrainOptions:
     """Measure the policies every so many updates, for `lspc figure training-curves`."""
     evaluate_episodes: int = 5
     """Episodes of each such measurement."""
-    tensorboard: Json = False
-    """Also write TensorBoard files."""
+    track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()
+    """Also send the metrics to: tensorboard, wandb, csv."""
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -50,7 +50,7 @@ def train(arguments: Sequence[str]) -> None:
     from lspc.training import devices, settings
 
     first = _first_look(arguments)
-    devices.one_core_per_seed(len(first.seeds))
+    devices.use_one_device_per_seed(len(first.seeds))
     method = algos.get(first.algo)
     path = first.data or data.bundled_file()
     known = _find_task(first.task, path)
@@ -75,7 +75,7 @@ def train(arguments: Sequence[str]) -> None:
     config, provenance = settings.resolve(method, first.preset, known, given)
     runs = {
         first.out / name: settings.resolve(method, first.preset, known, {**given, **swept})
-        for name, swept in settings.swept(first.sweep).items()
+        for name, swept in settings.parse_sweep(first.sweep).items()
     }
     dataset = open_dataset(path)
     terminal.errors.print(
@@ -97,12 +97,12 @@ def train(arguments: Sequence[str]) -> None:
             display.update(bar, completed=now.step, note=f"{now.updates_per_second:.0f}/s, loss: {told}")
 
         # What cannot be shared is trained run by run.
-        alone = training.apart(first.algo, [run.config for run in runs.values()])
+        alone = training.first_unshared_setting(first.algo, [run.config for run in runs.values()])
         with ExitStack() as stack:
             interim = _interim(first, known, stack)
             for part in [{out: run} for out, run in runs.items()] if alone else [runs]:
-                training.train_together(
-                    dataset, part, method=first.algo, seeds=first.seeds, task=known, tensorboard=first.tensorboard,
+                training.train_sweep(
+                    dataset, part, method=first.algo, seeds=first.seeds, task=known, trackers=first.track,
                     interim=interim, on_progress=show,
                 )  # fmt: skip
     done = " ".join(map(str, runs))

@@ -102,7 +102,7 @@ def _train(
                 lambda run, *rest: measured(run, *rest) if run.name in WITH_CURVE else [],
             )
             told = f"training {', '.join(group)}"
-            training.train_together(
+            training.train_sweep(
                 dataset, resolved, method=method, seeds=seeds, task=task, interim=interim,
                 on_progress=lambda now, told=told: on_stage(Stage(told, now.step, now.total)),
             )  # fmt: skip

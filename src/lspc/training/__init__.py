@@ -1,31 +1,18 @@
 """Training: the loop, sweeps that share what they can, health checks, trackers."""
 
-from lspc.training.loop import (
-    CHUNK,
-    CURVE,
-    Interim,
-    Interrupted,
-    Progress,
-    Together,
-    apart,
-    checkpoint_paths,
-    init_states,
-    make_chunk,
-    train,
-    train_together,
-)
+from lspc.training.chunk import init_states, make_chunk
+from lspc.training.loop import CURVE, Interim, Interrupted, Progress, checkpoint_paths, train
+from lspc.training.sweep import first_unshared_setting, train_sweep
 
 __all__ = [
-    "CHUNK",
     "CURVE",
     "Interim",
     "Interrupted",
     "Progress",
-    "Together",
-    "apart",
     "checkpoint_paths",
+    "first_unshared_setting",
     "init_states",
     "make_chunk",
     "train",
-    "train_together",
+    "train_sweep",
 ]

@@ -1,4 +1,4 @@
-"""Which device trains which seed: the seeds of a run are shared out among all that the machine has."""
+"""Which device trains which seed: the data are replicated, the seeds sharded over all that the machine has."""
 
 import os
 from collections.abc import Callable
@@ -14,37 +14,42 @@ from jaxtyping import Array
 from lspc.system import usable_cores
 
 
-def one_core_per_seed(seeds: int) -> None:
-    """On a machine without accelerators, let its cores share out the seeds: small networks cannot keep two busy."""
+def use_one_device_per_seed(seeds: int) -> None:
+    """On a machine without accelerators, make a device of each core, up to one per seed.
+
+    One seed's networks are too small to keep two cores busy.
+    """
     if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
         with suppress(RuntimeError):  # in a program that has computed something already it is too late
             jax.config.update("jax_num_cpu_devices", min(seeds, usable_cores()))
 
 
-def everywhere(seeds: int) -> NamedSharding:
-    """A copy for each device that has a seed to work on."""
-    return NamedSharding(_mesh(seeds), PartitionSpec())
+def replicate(tree: Any, seeds: int) -> Any:
+    """A copy of `tree` on each device that has a seed to work on."""
+    return jax.device_put(tree, NamedSharding(_make_mesh(seeds), PartitionSpec()))
 
 
-def _mesh(seeds: int) -> Mesh:
-    """The devices that have a seed to work on."""
-    return Mesh(np.array(jax.devices()[:seeds]), ("seeds",))
+def shard_over_seeds(work: Callable[..., Any], seeds: int) -> Callable[..., Any]:
+    """`work(states, seeds, table, start)` on every device at once, each with its part of the seeds.
 
-
-def shared_out(work: Callable[..., Any], seeds: int) -> Callable[..., Any]:
-    """`work` on every device at once, each with its part of the seeds; a device too many repeats the last seed."""
-    mesh = _mesh(seeds)
+    Where the seeds do not divide evenly, the last one is computed again to fill the gap.
+    """
+    mesh = _make_mesh(seeds)
     if mesh.size == 1:
         return work
-    one_each = PartitionSpec("seeds")
-    on_each = jax.shard_map(
-        work, mesh=mesh, in_specs=(one_each, one_each, PartitionSpec(), PartitionSpec()), out_specs=one_each,
-        check_vma=False,
-    )  # fmt: skip
-    places = jnp.minimum(jnp.arange(seeds + -seeds % mesh.size), seeds - 1)
+    per_seed, replicated = PartitionSpec("seeds"), PartitionSpec()
+    sharded = jax.shard_map(
+        work, mesh=mesh, in_specs=(per_seed, per_seed, replicated, replicated), out_specs=per_seed, check_vma=False
+    )
+    padding = jnp.minimum(jnp.arange(seeds + -seeds % mesh.size), seeds - 1)
 
-    def padded(states: Any, numbers: Array, table: Any, start: Array) -> Any:
-        states, numbers = jax.tree.map(lambda leaf: leaf[places], (states, numbers))
-        return jax.tree.map(lambda leaf: leaf[:seeds], on_each(states, numbers, table, start))
+    def pad_and_work(states: Any, numbers: Array, table: Any, start: Array) -> Any:
+        states, numbers = jax.tree.map(lambda leaf: leaf[padding], (states, numbers))
+        return jax.tree.map(lambda leaf: leaf[:seeds], sharded(states, numbers, table, start))
 
-    return padded
+    return pad_and_work
+
+
+def _make_mesh(seeds: int) -> Mesh:
+    """The devices that have a seed to work on."""
+    return Mesh(np.array(jax.devices()[:seeds]), ("seeds",))

@@ -27,16 +27,16 @@ def resolve(method: Method, preset: str, task: Task | None, user: Mapping[str, A
         "user": user or {},
     }
     config, provenance = method.Config(), {}
-    kinds = get_type_hints(method.Config)
+    types = get_type_hints(method.Config)
     for layer, values in layers.items():
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
         for name, value in values.items():
-            if name not in kinds:
-                raise UserError(f"unknown setting {name!r}; known: {', '.join(sorted(kinds))}")
-            if not _fits(value, kinds[name]):
-                raise UserError(f"{name} cannot be {value!r}: it must be {_told(kinds[name])}")
+            if name not in types:
+                raise UserError(f"unknown setting {name!r}; known: {', '.join(sorted(types))}")
+            if not _is_of_type(value, types[name]):
+                raise UserError(f"{name} cannot be {value!r}: it must be {_describe_type(types[name])}")
         # One way to write a number, so that the same settings are known as the same.
-        config = replace(config, **{name: _as_kind(value, kinds[name]) for name, value in values.items()})
+        config = replace(config, **{name: _convert(value, types[name]) for name, value in values.items()})
         provenance.update(dict.fromkeys(values, layer))
     return Resolved(config, provenance)
 
@@ -48,53 +48,55 @@ def parse(given: Iterable[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not (name and equals):
             raise UserError(f"cannot read the setting {text!r}: write NAME=VALUE or METHOD.NAME=VALUE")
-        parsed[name] = _value(value)
+        parsed[name] = _parse_value(value)
     return parsed
 
 
-def swept(text: str | None) -> dict[str, dict[str, Any]]:
+def parse_sweep(text: str | None) -> dict[str, dict[str, Any]]:
     """`expectile=0.5,0.7` as a folder's name -> the settings for it; without a sweep one nameless entry."""
     if text is None:
         return {"": {}}
     name, equals, values = text.partition("=")
-    whole = _value(values)
-    each = whole if isinstance(whole, tuple) else tuple(_value(value) for value in values.split(","))
+    whole = _parse_value(values)
+    each = whole if isinstance(whole, tuple) else tuple(_parse_value(value) for value in values.split(","))
     if not (name and equals and values) or len(set(each)) < len(each):
         raise UserError(f"cannot sweep over {text!r}: write NAME=VALUE,VALUE with different values")
     return {f"{name}={str(value).replace(' ', '')}": {name: value} for value in each}
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    match get_origin(kind):
+def _is_of_type(value: Any, annotation: Any) -> bool:
+    match get_origin(annotation):
         case origin if origin is Literal:
-            return value in get_args(kind)
+            return value in get_args(annotation)
         case origin if origin in (Union, UnionType):
-            return any(_fits(value, choice) for choice in get_args(kind))
+            return any(_is_of_type(value, choice) for choice in get_args(annotation))
         case origin if origin is tuple:
-            return isinstance(value, tuple) and all(_fits(item, get_args(kind)[0]) for item in value)
+            return isinstance(value, tuple) and all(_is_of_type(item, get_args(annotation)[0]) for item in value)
         case _:
-            wanted = (int, float) if kind is float else kind
-            return isinstance(value, wanted) and isinstance(value, bool) == (kind is bool)
+            wanted = (int, float) if annotation is float else annotation
+            return isinstance(value, wanted) and isinstance(value, bool) == (annotation is bool)
 
 
-def _as_kind(value: Any, kind: Any) -> Any:
+def _convert(value: Any, annotation: Any) -> Any:
     if isinstance(value, tuple):
-        inside = next(part for part in (kind, *get_args(kind)) if get_origin(part) is tuple)
-        return tuple(_as_kind(item, get_args(inside)[0]) for item in value)
-    takes_float = float in (kind, *get_args(kind)) and int not in get_args(kind)
+        inside = next(part for part in (annotation, *get_args(annotation)) if get_origin(part) is tuple)
+        return tuple(_convert(item, get_args(inside)[0]) for item in value)
+    takes_float = float in (annotation, *get_args(annotation)) and int not in get_args(annotation)
     return float(value) if takes_float and isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _told(kind: Any) -> str:
-    if get_origin(kind) in (Union, UnionType):
-        return " or ".join(map(_told, get_args(kind)))
-    if get_origin(kind) is Literal:
-        return " or ".join(map(repr, get_args(kind)))
-    return "None" if kind is NoneType else kind.__name__ if isinstance(kind, type) else str(kind)
+def _describe_type(annotation: Any) -> str:
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(map(_describe_type, get_args(annotation)))
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(repr, get_args(annotation)))
+    if annotation is NoneType:
+        return "None"
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

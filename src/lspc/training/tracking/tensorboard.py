@@ -1,0 +1,43 @@
+"""TensorBoard event files, one TensorBoard run per seed: `tensorboard --logdir RUN/tensorboard`."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lspc.errors import UserError
+from lspc.training.tracking.base import Line, split
+
+
+class TensorBoard:
+    def __init__(self) -> None:
+        try:
+            from tensorboard.compat.proto import event_pb2, summary_pb2
+            from tensorboard.summary.writer import event_file_writer
+        except ImportError as error:
+            raise UserError("tensorboard is not installed: pip install 'lspc[track]'") from error
+        self._events: Any = event_pb2
+        self._summaries: Any = summary_pb2
+        self._make_writer = event_file_writer.EventFileWriter
+
+    def open(self, folder: Path, description: Mapping[str, Any], history: Sequence[Line]) -> None:
+        root = folder / "tensorboard"
+        for old in root.glob("seed-*/events.out.tfevents.*"):
+            old.unlink()
+        self._writers = {seed: self._make_writer(str(root / f"seed-{seed}")) for seed in description["seeds"]}
+        for writer in self._writers.values():
+            # A TensorBoard that is being watched has the deleted points in memory; a session that starts at step 0
+            # makes it forget them (what `purge_step` of other writers does).
+            started = self._events.SessionLog(status=self._events.SessionLog.START)
+            writer.add_event(self._events.Event(wall_time=time.time(), step=0, session_log=started))
+        self.log(history)
+
+    def log(self, lines: Sequence[Line]) -> None:
+        for step, seed, metrics in map(split, lines):
+            values = [self._summaries.Summary.Value(tag=name, simple_value=x) for name, x in metrics.items()]
+            summary = self._summaries.Summary(value=values)
+            self._writers[seed].add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
