@@ -70,7 +70,7 @@ def test_critics_are_learned_once_and_the_cvae_where_it_can_be() -> None:
 
     def operations(*configs: lspc.Config) -> float:
         states = tuple(lspc.init(jax.random.key(0), spec, config) for config in configs)
-        compiled = jax.jit(lspc.update_together).lower(states, batch, jax.random.key(1)).compile()
+        compiled = jax.jit(lspc.update_sweep).lower(states, batch, jax.random.key(1)).compile()
         counted = compiled.cost_analysis()
         assert counted is not None
         return counted["flops"]

@@ -100,7 +100,7 @@ class Together(NamedTuple):
         return getattr(self.method, "draw", base.draw)(table, key, spec, configs[0])
 
     def update(self, states: tuple[Any, ...], batch: Any, key: Any) -> tuple[tuple[Any, ...], tuple[Metrics, ...]]:
-        return self.method.update_together(states, batch, key)
+        return self.method.update_sweep(states, batch, key)
 
 
 class Interim(NamedTuple):
@@ -162,7 +162,7 @@ def train_together(
 ) -> None:
     """Train one run for each folder, as if each were alone, in the time of one and a part of the others.
 
-    Their settings may differ only in what the method can share the rest of (its OF_POLICIES).
+    Their settings may differ only in what the method can share the rest of (its POLICY_SETTINGS).
     """
     module = algos.get(method)
     if name := apart(method, [config for config, _ in runs.values()]):
@@ -191,7 +191,7 @@ def train_together(
 
 def apart(method: str, configs: Sequence[Any]) -> str | None:
     """The first setting whose difference forbids that these runs are trained together."""
-    can_differ = getattr(algos.get(method), "OF_POLICIES", ())
+    can_differ = getattr(algos.get(method), "POLICY_SETTINGS", ())
     for config in configs[1:]:
         for name, value in asdict(config).items():
             if value != getattr(configs[0], name) and name not in can_differ:
