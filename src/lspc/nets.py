@@ -63,6 +63,11 @@ class MLP(eqx.Module):
 Net = TypeVar("Net")
 
 
+def polyak_update(slow: Net, fast: Net, rate: float | Array) -> Net:
+    """The slow copy takes over a share of the fast network (Polyak averaging)."""
+    return jax.tree.map(lambda old, new: old + rate * (new - old), slow, fast)
+
+
 class Learner(eqx.Module, Generic[Net]):
     """A network (or several) together with Adam's memory of it."""
 

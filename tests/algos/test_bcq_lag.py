@@ -31,7 +31,7 @@ def by_hand() -> np.ndarray:
 
 
 def test_actions_are_the_cvaes_moved_a_little() -> None:
-    actions = bcq_lag.perturbed(ACTOR, DECODER, SEEN, NOISE, 0.05)
+    actions = bcq_lag.perturb(ACTOR, DECODER, SEEN, NOISE, 0.05)
     np.testing.assert_allclose(actions, by_hand(), rtol=1e-5)
     assert actions[1, 0] == 1.0  # and clipped
     assert np.abs(actions - np.tanh([[0.5], [3.5]])).max() <= 0.05

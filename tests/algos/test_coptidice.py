@@ -66,7 +66,7 @@ def test_nu_loss_by_hand() -> None:
 
 def test_the_cost_bound_by_hand() -> None:
     ratios, raw = jnp.asarray([0.5, 2.0]), jnp.asarray(0.3)
-    (loss, cost), slopes = eqx.filter_value_and_grad(coptidice.cost_bound_loss, has_aux=True)(
+    (loss, cost), gradients = eqx.filter_value_and_grad(coptidice.cost_bound_loss, has_aux=True)(
         (NET, raw), STEPS, ratios, CONFIG
     )
     tau = np.log1p(np.exp(0.3))
@@ -76,7 +76,7 @@ def test_the_cost_bound_by_hand() -> None:
     assert cost == pytest.approx(weights[1] * 2.0 * 1.0, rel=1e-3)
     # The worst distribution's divergence from the data is what tau is held against: d loss / d tau = eps - KL.
     kl = np.sum(weights * np.log(2 * weights))
-    assert slopes[1] == pytest.approx((0.01 - kl) / (1 + np.exp(-0.3)), rel=1e-3)
+    assert gradients[1] == pytest.approx((0.01 - kl) / (1 + np.exp(-0.3)), rel=1e-3)
 
 
 def test_without_room_for_worse_distributions_the_bound_is_the_mean() -> None:
@@ -87,9 +87,9 @@ def test_without_room_for_worse_distributions_the_bound_is_the_mean() -> None:
 
 @pytest.mark.parametrize(("cost", "sign"), [(0.3, 1), (0.1, -1)])
 def test_the_multiplier_rises_over_budget_and_falls_within(cost: float, sign: int) -> None:
-    slope = jax.grad(coptidice.multiplier_loss)(jnp.asarray(1.0), jnp.asarray(cost), jnp.asarray(0.2))
-    assert slope == pytest.approx((0.2 - cost) / (1 + np.exp(-1)), rel=1e-5)
-    assert -sign * slope > 0  # a step goes against the slope
+    gradient = jax.grad(coptidice.multiplier_loss)(jnp.asarray(1.0), jnp.asarray(cost), jnp.asarray(0.2))
+    assert gradient == pytest.approx((0.2 - cost) / (1 + np.exp(-1)), rel=1e-5)
+    assert -sign * gradient > 0  # a step goes against the gradient
 
 
 def test_actor_loss_is_weighted_log_likelihood() -> None:

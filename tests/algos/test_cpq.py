@@ -28,7 +28,7 @@ class TestCommon(MethodTests):
 
 
 def test_what_costs_too_much_is_worth_nothing() -> None:
-    worth = cpq.affordable(jnp.asarray([3.0, 3.0, -2.0]), jnp.asarray([1.0, 1.1, 9.0]), jnp.asarray(1.0))
+    worth = cpq.mask_unaffordable(jnp.asarray([3.0, 3.0, -2.0]), jnp.asarray([1.0, 1.1, 9.0]), jnp.asarray(1.0))
     assert worth.tolist() == [3, 0, 0]  # a cost of exactly the budget is within it
 
 
@@ -36,8 +36,8 @@ def test_the_largest_divergences_are_unknown() -> None:
     """An encoder whose latent mean is the action itself: the divergence grows with |a|."""
     encoder = tiny.linear([[0.0, 0.0], [1.0, 0.0]], [0.0, 0.0])
     actions = jnp.asarray([[0.1], [-0.9], [0.5], [0.2]])
-    assert cpq.unknown(encoder, jnp.zeros((4, 1)), actions, 0.75).tolist() == [0, 1, 0, 0]
-    assert cpq.unknown(encoder, jnp.zeros((4, 1)), actions, 0.5).tolist() == [0, 1, 1, 0]
+    assert cpq.flag_unknown(encoder, jnp.zeros((4, 1)), actions, 0.75).tolist() == [0, 1, 0, 0]
+    assert cpq.flag_unknown(encoder, jnp.zeros((4, 1)), actions, 0.5).tolist() == [0, 1, 1, 0]
 
 
 # Q1 = s + 2 a, Q2 = -s + 1; the data: Q1 = 2, 1 and Q2 = 0, -1 with targets 1, 3.
@@ -60,8 +60,8 @@ def test_cost_loss_by_hand() -> None:
 
 def test_the_unknown_have_a_gradient() -> None:
     """The reference computes this term without one; with it, a step raises what unknown actions cost."""
-    slopes = [eqx.filter_grad(lambda q, alpha=alpha: penalised(q, alpha)[0])(TWINS) for alpha in (0.0, 2.0)]
-    difference = jax.tree.map(lambda a, b: b - a, *slopes)
+    gradients = [eqx.filter_grad(lambda q, alpha=alpha: penalised(q, alpha)[0])(TWINS) for alpha in (0.0, 2.0)]
+    difference = jax.tree.map(lambda a, b: b - a, *gradients)
     # The second twin is the smaller at (2, 0.5), the first at (1, -1): each has half of the mean.
     assert difference[1].layers[0].bias[0] == pytest.approx(-2.0 * 0.5)
     assert difference[0].layers[0].bias[0] == pytest.approx(-2.0 * 0.5)
@@ -113,13 +113,13 @@ def test_where_nothing_can_be_afforded_the_actor_seeks_the_least_cost() -> None:
     reward = tiny.linear([[0.0], [3.0]], [0.0]), tiny.linear([[0.0], [3.0]], [0.0])
     cost = tiny.linear([[0.0], [2.0]], [9.0]), tiny.linear([[0.0], [2.0]], [9.0])  # the smaller action costs less
 
-    def slope(reward: Any) -> Any:
+    def gradient(reward: Any) -> Any:
         given = reward, cost, jnp.asarray(1.0), jnp.asarray([[0.5]]), jnp.zeros((1, 1))
         return eqx.filter_grad(cpq.actor_loss, has_aux=True)(actor, *given)[0].layers[-1].bias[0]
 
     expected = 2 * (1 - np.tanh(0.5) ** 2)
-    assert slope(reward) == pytest.approx(expected, rel=1e-5)
-    assert slope(jax.tree.map(lambda leaf: -leaf, reward)) == pytest.approx(expected, rel=1e-5)
+    assert gradient(reward) == pytest.approx(expected, rel=1e-5)
+    assert gradient(jax.tree.map(lambda leaf: -leaf, reward)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_alpha_rises_until_the_unknown_cost_enough() -> None:
@@ -162,7 +162,9 @@ def test_on_the_ring_unknown_actions_come_to_cost_more_than_the_budget() -> None
     seen = data.observations[::7]
     careful, wild = as_action(0.8 * limit(place_ahead(seen))), np.ones((len(seen), 1), np.float32)
     cost_of = [
-        np.asarray(qlearning.mixed(learned.cost.q.net, learned.normaliser(jnp.asarray(seen)), jnp.asarray(actions)))
+        np.asarray(
+            qlearning.combine_twins(learned.cost.q.net, learned.normaliser(jnp.asarray(seen)), jnp.asarray(actions))
+        )
         for actions in (careful, wild)
     ]
     assert np.mean(cost_of[0] <= learned.budget) > 0.95

@@ -16,6 +16,8 @@ from lspc import algos
 from lspc.algos import lspc
 from lspc.algos.base import Batch
 from lspc.algos.parts import iql
+from lspc.algos.parts.cvae import evidence_loss
+from lspc.algos.parts.latent_policy import largest_restriction, rewarding_latents, safe_latents
 from lspc.algos.parts.weights import effective_share
 from lspc.errors import UserError
 from lspc.tasks import get_task
@@ -59,9 +61,9 @@ def told(eps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("form", ["mean", "sum"])
 def test_cvae_loss_by_explicit_formula(form: Any) -> None:
-    config, batch, cvae = tiny.config(kl_form=form, kl_weight=0.3), tiny.batch(), state().cvae.net
+    batch, cvae = tiny.batch(), state().cvae.net
     weights = jnp.linspace(0.0, 3.0, 16)
-    loss, metrics = lspc.cvae_loss(cvae, batch.observations, batch.actions, weights, noise(), config)
+    loss, metrics = evidence_loss(cvae, batch.observations, batch.actions, weights, noise(), 0.3, form)
 
     mean, log_std = np.split(forward(cvae.encoder, batch.observations, batch.actions), 2, axis=-1)
     latents = mean + np.exp(log_std) * np.asarray(noise())
@@ -203,8 +205,8 @@ def test_the_decoder_is_frozen_for_the_encoder_but_passes_gradients() -> None:
             encoder, decoder, batch.observations, batch.actions, jnp.ones(16), noise(), eps, config
         )[0]
 
-    slope = eqx.filter_grad(loss)(nets.encoder.net, nets.cvae.net.decoder)
-    assert all(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(slope))
+    gradient = eqx.filter_grad(loss)(nets.encoder.net, nets.cvae.net.decoder)
+    assert all(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(gradient))
     deaf = eqx.tree_at(  # a decoder that does not listen to its latent passes nothing on
         lambda d: d.layers[0].weight, nets.cvae.net.decoder, replace_fn=lambda w: w.at[tiny.OBSERVATION :].set(0)
     )
@@ -221,12 +223,12 @@ def test_the_encoder_learns_through_the_decoder_of_this_very_step() -> None:
         iql.CriticConfig(False, config.expectile, config.discount, config.target_rate, config.learning_rate),
     )  # fmt: skip
     _, noise_key, eps_key = jax.random.split(key, 3)
-    draw, eps = jax.random.normal(noise_key, (16, tiny.LATENT)), lspc.drawn_restrictions(eps_key, 16, config)
+    draw, eps = jax.random.normal(noise_key, (16, tiny.LATENT)), lspc.draw_restrictions(eps_key, 16, config)
     weights, _ = lspc.reward_weights(critics, critics, eps, config)
-    slope, _ = eqx.filter_grad(lspc.encoder_loss, has_aux=True)(
+    gradient, _ = eqx.filter_grad(lspc.encoder_loss, has_aux=True)(
         old.encoder.net, new.cvae.net.decoder, observations, batch.actions, weights, draw, eps, config
     )
-    tiny.close(new.encoder, old.encoder.step(slope, config.learning_rate), rtol=1e-3)
+    tiny.close(new.encoder, old.encoder.step(gradient, config.learning_rate), rtol=1e-3)
 
 
 def test_zero_weights_teach_the_cvae_nothing() -> None:
@@ -291,43 +293,47 @@ def test_the_released_codes_clamp_reaches_the_cost_critic_only() -> None:
 
 @pytest.mark.parametrize("restriction", [0.25, 1.0, 3.0, 6.0])
 @pytest.mark.parametrize("form", ["clamp", "tanh", "truncated"])
-def test_safe_latents_stay_inside_and_silence_is_zero(form: str, restriction: float) -> None:
+def test_safe_latents_stay_inside_and_zero_noise_is_zero(form: str, restriction: float) -> None:
     draws = jnp.concatenate([jnp.linspace(-8, 8, 2001), jnp.asarray([1e3, -1e3, 1e30, -1e30])])
-    latents = np.asarray(lspc.safe_latents(draws, restriction, form))
+    latents = np.asarray(safe_latents(draws, restriction, form))
     assert np.abs(latents).max() <= np.float32(restriction)
     assert np.all(np.diff(latents[500:1501]) > -1e-3 * restriction)  # in the order of the noise, but for rounding
-    assert not np.any(lspc.safe_latents(jnp.zeros(3), restriction, form))
+    assert not np.any(safe_latents(jnp.zeros(3), restriction, form))
 
 
 @pytest.mark.parametrize("restriction", [0.25, 1.0, 2.0])
 def test_truncated_latents_are_a_truncated_normal(restriction: float) -> None:
-    latents = np.asarray(lspc.safe_latents(jax.random.normal(jax.random.key(0), (20_000,)), restriction, "truncated"))
+    latents = np.asarray(safe_latents(jax.random.normal(jax.random.key(0), (20_000,)), restriction, "truncated"))
     truth = scipy.stats.truncnorm(-restriction, restriction)
     levels = np.linspace(0.05, 0.95, 19)
     np.testing.assert_allclose(np.quantile(latents, levels), truth.ppf(levels), atol=0.02 * restriction)
     # Draw by draw: the noise's quantile is the latent's quantile.
     draws = np.linspace(-3, 3, 13)
     expected = truth.ppf(scipy.stats.norm.cdf(draws))
-    np.testing.assert_allclose(lspc.safe_latents(jnp.asarray(draws), restriction, "truncated"), expected, atol=1e-4)
+    np.testing.assert_allclose(safe_latents(jnp.asarray(draws), restriction, "truncated"), expected, atol=1e-4)
 
 
 def test_clamped_latents_pile_up_on_the_edge() -> None:
     """The released code's form: at 0.25 four fifths of the coordinates are on the boundary."""
-    latents = lspc.safe_latents(jax.random.normal(jax.random.key(0), (20_000,)), 0.25, "clamp")
+    latents = safe_latents(jax.random.normal(jax.random.key(0), (20_000,)), 0.25, "clamp")
     assert np.mean(np.abs(latents) == 0.25) == pytest.approx(2 * scipy.stats.norm.sf(0.25), abs=0.01)
 
 
 def test_rewarding_latents_stay_inside_their_box() -> None:
-    encoder, observations, config = state().encoder.net, tiny.batch().observations, tiny.config()
+    encoder, observations, largest = (
+        state().encoder.net,
+        tiny.batch().observations,
+        largest_restriction(tiny.config()),
+    )
     eps = jnp.asarray(0.6)
-    moderate = np.asarray(lspc.rewarding_latents(encoder, observations, noise(), eps, config))
+    moderate = np.asarray(rewarding_latents(encoder, observations, noise(), eps, largest))
     assert np.abs(moderate).max() < 0.6
     assert len(np.unique(moderate)) == moderate.size
-    huge = lspc.rewarding_latents(encoder, 1e3 * observations, 1e6 * noise(), eps, config)
+    huge = rewarding_latents(encoder, 1e3 * observations, 1e6 * noise(), eps, largest)
     assert np.abs(huge).max() <= np.float32(0.6)  # tanh rounds to 1 in float32: the open box closes
-    silent = lspc.rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), eps, config)
+    still = rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), eps, largest)
     mean = forward(encoder, observations, told(np.full((16, 1), 0.6)))[:, : tiny.LATENT]
-    np.testing.assert_allclose(silent, 0.6 * np.tanh(mean), rtol=1e-4)
+    np.testing.assert_allclose(still, 0.6 * np.tanh(mean), rtol=1e-4)
 
 
 # The policy.
@@ -437,11 +443,11 @@ def test_the_user_has_the_last_word() -> None:
 
 
 def test_restrictions_are_drawn_over_the_whole_range_or_are_all_the_same() -> None:
-    drawn = np.asarray(lspc.drawn_restrictions(jax.random.key(0), 4000, tiny.config(restriction_range=(0.2, 1.0))))
+    drawn = np.asarray(lspc.draw_restrictions(jax.random.key(0), 4000, tiny.config(restriction_range=(0.2, 1.0))))
     assert drawn.min() >= 0.2
     assert drawn.max() <= 1.0
     assert drawn.mean() == pytest.approx(0.6, abs=0.02)
-    fixed = lspc.drawn_restrictions(jax.random.key(0), 4, tiny.config(restriction_range=None, restriction=0.25))
+    fixed = lspc.draw_restrictions(jax.random.key(0), 4, tiny.config(restriction_range=None, restriction=0.25))
     np.testing.assert_array_equal(fixed, np.full(4, 0.25, np.float32))
 
 

@@ -11,6 +11,7 @@ from helpers.methods import Learned
 
 from lspc.algos import lspc
 from lspc.algos.parts import cvae, iql
+from lspc.algos.parts.latent_policy import largest_restriction, rewarding_latents
 
 
 def state(**changes: Any) -> lspc.State:
@@ -20,20 +21,20 @@ def state(**changes: Any) -> lspc.State:
 def test_the_cvae_learns_by_reward_and_the_encoder_by_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """What each regression is given, seen from inside one update."""
     seen: dict[str, Any] = {}
-    real_cvae, real_encoder = lspc.cvae_loss, lspc.encoder_loss
+    real_cvae, real_encoder = lspc.update_cvae, lspc.update_encoder
 
-    def watch_cvae(cvae: Any, observations: Any, actions: Any, weights: Any, noise: Any, config: Any) -> Any:
-        seen["cvae"] = np.asarray(jax.lax.stop_gradient(weights))
-        return real_cvae(cvae, observations, actions, weights, noise, config)
+    def watch_cvae(cvae: Any, critics: Any, weights: Any, key: Any, config: Any) -> Any:
+        seen["cvae"] = np.asarray(weights)
+        return real_cvae(cvae, critics, weights, key, config)
 
     def watch_encoder(
-        encoder: Any, decoder: Any, observations: Any, actions: Any, weights: Any, noise: Any, eps: Any, config: Any
+        encoder: Any, decoder: Any, critics: Any, weights: Any, restrictions: Any, key: Any, config: Any
     ) -> Any:
-        seen["encoder"] = np.asarray(jax.lax.stop_gradient(weights))
-        return real_encoder(encoder, decoder, observations, actions, weights, noise, eps, config)
+        seen["encoder"] = np.asarray(weights)
+        return real_encoder(encoder, decoder, critics, weights, restrictions, key, config)
 
-    monkeypatch.setattr(lspc, "cvae_loss", watch_cvae)
-    monkeypatch.setattr(lspc, "encoder_loss", watch_encoder)
+    monkeypatch.setattr(lspc, "update_cvae", watch_cvae)
+    monkeypatch.setattr(lspc, "update_encoder", watch_encoder)
     given = {}
     for roles in ("safety-first", "converse"):
         lspc.update(state(roles=roles, reference_share=None), tiny.batch(), jax.random.key(1))
@@ -71,9 +72,8 @@ def test_its_policies_say_what_they_are() -> None:
         np.testing.assert_array_equal(
             policy(seen, noise, variant), ordinary(seen, noise, variant.removeprefix("converse "))
         )
-    latents = lspc.rewarding_latents(
-        policy.encoder, policy.normaliser(seen), noise, policy.restriction, policy.config
-    )
+    largest = largest_restriction(policy.config)
+    latents = rewarding_latents(policy.encoder, policy.normaliser(seen), noise, policy.restriction, largest)
     decoded = cvae.decode(policy.decoder, policy.normaliser(seen), latents)
     np.testing.assert_allclose(policy(seen, noise, "converse LSPC-O"), decoded, rtol=1e-5)
 

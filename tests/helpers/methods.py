@@ -216,7 +216,7 @@ class LagrangianTests(MethodTests):
 
     def test_the_multiplier_reaches_the_actor_alone(self) -> None:
         old, plain, _ = one_update(self.module, self.config())
-        dear = eqx.tree_at(lambda s: s.pid.pile, old, jnp.float32(1e4))  # a long history of excess
+        dear = eqx.tree_at(lambda s: s.pid.integral, old, jnp.float32(1e4))  # a long history of excess
         _, priced, metrics = one_update(self.module, self.config(), state=dear)
         assert metrics["lagrangian/multiplier"] > 10
         assert tiny.same((plain.reward, plain.cost, plain.cvae), (priced.reward, priced.cost, priced.cvae))

@@ -22,6 +22,11 @@ Metrics = dict[str, Array]
 """Scalars by name, namespaced by the part they speak of: `cost/value_mean`."""
 
 
+def flatten_metrics(parts: Mapping[str, Metrics]) -> Metrics:
+    """Metrics by part -> metrics named `part/name`."""
+    return {f"{part}/{name}": value for part, metrics in parts.items() for name, value in metrics.items()}
+
+
 class Batch(NamedTuple):
     """Transitions as the data have them: observations and rewards raw, flags as 0.0 or 1.0."""
 
@@ -32,6 +37,11 @@ class Batch(NamedTuple):
     next_observations: Float[Array, "batch observation"]
     terminated: Float[Array, " batch"]
     truncated: Float[Array, " batch"]
+
+    @property
+    def ends(self) -> Float[Array, " batch"]:
+        """1 where the episode ends, by a terminal state or by a time-out."""
+        return jnp.maximum(self.terminated, self.truncated)
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,9 @@ class Normaliser(eqx.Module):
 
     def __call__(self, observations: Array) -> Array:
         return (observations - self.mean) / self.std
+
+    def apply_to(self, batch: Batch) -> Batch:
+        return batch._replace(observations=self(batch.observations), next_observations=self(batch.next_observations))
 
 
 class Policy(eqx.Module):

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
+from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec, flatten_metrics
 from lspc.algos.parts import cvae, lagrangian, qlearning
 from lspc.algos.parts.iql import Twins
-from lspc.nets import MLP, Learner
+from lspc.nets import MLP, Learner, polyak_update
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     )
 
 
-def perturbed(actor: MLP, decoder: MLP, observations: Array, noise: Array, perturbation: float) -> Array:
+def perturb(actor: MLP, decoder: MLP, observations: Array, noise: Array, perturbation: float) -> Array:
     """An action of the CVAE, moved a little: a + Phi tanh(xi(s, a))."""
-    proposed = cvae.decode(decoder, observations, cvae.typical(noise))
+    proposed = cvae.decode(decoder, observations, cvae.clip_latents(noise))
     return jnp.clip(proposed + perturbation * jnp.tanh(actor(observations, proposed)), -1.0, 1.0)
 
 
@@ -71,25 +71,22 @@ def actor_loss(
     noise: Array, config: Config,
 ) -> tuple[Array, tuple[lagrangian.Pid, Metrics]]:  # fmt: skip
     """-Q_r + multiplier (Q_c - budget) of the perturbed actions; only the perturbation learns from it."""
-    actions = perturbed(actor, decoder, observations, noise, config.perturbation)
-    q_r, q_c = (qlearning.mixed(q, observations, actions) for q in (reward, cost))
+    actions = perturb(actor, decoder, observations, noise, config.perturbation)
+    q_r, q_c = (qlearning.combine_twins(q, observations, actions) for q in (reward, cost))
     return lagrangian.lagrangian_loss(q_r, q_c, pid, budget, config.gains)
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
     """One step of the CVAE, of Q_r, of Q_c, of the perturbation, then of the slow copies."""
-    config, normalise = state.config, state.normaliser
-    batch = batch._replace(
-        observations=normalise(batch.observations), next_observations=normalise(batch.next_observations)
-    )
+    config, batch = state.config, state.normaliser.apply_to(batch)
     cvae_key, candidate_key, actor_key = jax.random.split(key, 3)
 
-    model, cvae_metrics = cvae.fit(
+    model, cvae_metrics = cvae.update(
         state.cvae, batch.observations, batch.actions, cvae_key, config.kl_weight, config.learning_rate
     )
-    many, latent_dim = qlearning.repeated(batch.next_observations, config.candidates), model.net.latent_dim
+    many, latent_dim = qlearning.repeat(batch.next_observations, config.candidates), model.net.latent_dim
     noise = jax.random.normal(candidate_key, (*many.shape[:2], latent_dim))
-    candidates = perturbed(state.target_actor, model.net.decoder, many, noise, config.perturbation)
+    candidates = perturb(state.target_actor, model.net.decoder, many, noise, config.perturbation)
     reward, cost, critic_metrics = qlearning.update_both(state, batch, many, candidates, config.smaller_share, config)
 
     noise = jax.random.normal(actor_key, (batch.observations.shape[0], latent_dim))
@@ -98,11 +95,11 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         noise, config,
     )  # fmt: skip
     actor = state.actor.step(gradient, config.learning_rate)
-    target_actor = qlearning.follow(state.target_actor, actor.net, config.target_rate)
+    target_actor = polyak_update(state.target_actor, actor.net, config.target_rate)
 
     state = replace(state, reward=reward, cost=cost, cvae=model, actor=actor, target_actor=target_actor, pid=pid)
     parts = {**critic_metrics, "cvae": cvae_metrics, "policy": {"loss": loss}, "lagrangian": lagrangian_metrics}
-    return state, {f"{part}/{name}": value for part, metrics in parts.items() for name, value in metrics.items()}
+    return state, flatten_metrics(parts)
 
 
 class BcqLagPolicy(Policy):
@@ -118,7 +115,7 @@ class BcqLagPolicy(Policy):
         return 2 * self.decoder.layers[-1].bias.shape[-1]
 
     def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
-        return perturbed(self.actor, self.decoder, self.normaliser(observations), noise, self.config.perturbation)
+        return perturb(self.actor, self.decoder, self.normaliser(observations), noise, self.config.perturbation)
 
 
 def policy(state: State) -> BcqLagPolicy:

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos.base import Batch, Metrics, Spec
+from lspc.algos.base import Batch, Metrics, Spec, flatten_metrics
 from lspc.algos.parts import cvae, gaussian, lagrangian, qlearning
 from lspc.algos.parts.iql import Twins
 from lspc.algos.parts.mmd import gaussian_mmd
-from lspc.nets import MLP, Learner
+from lspc.nets import MLP, Learner, polyak_update
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def discrepancy(
     actor: MLP, decoder: MLP, observations: Float[Array, "n batch o"], noise: Array, latent_noise: Array, sigma: float
 ) -> tuple[Float[Array, " batch"], Float[Array, "n batch a"]]:
     """MMD between the actor's and the CVAE's actions before tanh, and the actor's actions."""
-    drawn = gaussian.unsquashed(actor, observations, noise)
-    modelled = decoder(observations, cvae.typical(latent_noise))
+    drawn = gaussian.sample_before_tanh(actor, observations, noise)
+    modelled = decoder(observations, cvae.clip_latents(latent_noise))
     return gaussian_mmd(modelled, drawn, sigma), jnp.tanh(drawn)
 
 
@@ -91,9 +91,9 @@ def actor_loss(
     observations: Array, noise: Array, latent_noise: Array, config: Config,
 ) -> tuple[Array, tuple[lagrangian.Pid, Array, Metrics]]:  # fmt: skip
     """-Q_r + multiplier (Q_c - budget) + alpha (MMD - epsilon)."""
-    many = qlearning.repeated(observations, config.mmd_samples)
+    many = qlearning.repeat(observations, config.mmd_samples)
     mmd, actions = discrepancy(actor, decoder, many, noise, latent_noise, config.mmd_sigma)
-    q_r, q_c = (qlearning.mixed(q, observations, actions[0]) for q in (reward, cost))
+    q_r, q_c = (qlearning.combine_twins(q, observations, actions[0]) for q in (reward, cost))
     loss, (pid, metrics) = lagrangian.lagrangian_loss(q_r, q_c, pid, budget, config.gains)
     excess = jnp.mean(mmd) - config.mmd_threshold
     return loss + alpha * excess, (pid, excess, metrics)
@@ -101,18 +101,15 @@ def actor_loss(
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
     """One step of the CVAE, of Q_r, of Q_c, of the actor, of alpha, then of the slow copies."""
-    config, normalise = state.config, state.normaliser
-    batch = batch._replace(
-        observations=normalise(batch.observations), next_observations=normalise(batch.next_observations)
-    )
+    config, batch = state.config, state.normaliser.apply_to(batch)
     cvae_key, candidate_key, actor_key, latent_key = jax.random.split(key, 4)
 
-    model, cvae_metrics = cvae.fit(
+    model, cvae_metrics = cvae.update(
         state.cvae, batch.observations, batch.actions, cvae_key, config.kl_weight, config.learning_rate
     )
-    many = qlearning.repeated(batch.next_observations, config.candidates)
+    many = qlearning.repeat(batch.next_observations, config.candidates)
     noise = jax.random.normal(candidate_key, (*many.shape[:2], batch.actions.shape[1]))
-    candidates = gaussian.squashed(state.target_actor, many, noise)
+    candidates = gaussian.sample(state.target_actor, many, noise)
     reward, cost, critic_metrics = qlearning.update_both(state, batch, many, candidates, config.smaller_share, config)
 
     draws = config.mmd_samples, batch.observations.shape[0]
@@ -124,7 +121,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         batch.observations, noise, latent_noise, config,
     )  # fmt: skip
     actor = state.actor.step(gradient, config.learning_rate)
-    target_actor = qlearning.follow(state.target_actor, actor.net, config.target_rate)
+    target_actor = polyak_update(state.target_actor, actor.net, config.target_rate)
     log_alpha = jnp.clip(state.log_alpha + config.learning_rate * alpha * excess, -5.0, 5.0)
 
     state = replace(
@@ -133,7 +130,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     )  # fmt: skip
     policy_metrics = {"loss": loss, "mmd": excess + config.mmd_threshold, "alpha": alpha}
     parts = {**critic_metrics, "cvae": cvae_metrics, "policy": policy_metrics, "lagrangian": lagrangian_metrics}
-    return state, {f"{part}/{name}": value for part, metrics in parts.items() for name, value in metrics.items()}
+    return state, flatten_metrics(parts)
 
 
 class BearLagPolicy(gaussian.GaussianPolicy):

@@ -165,16 +165,16 @@ def update(state: State, batch: Draw, key: PRNGKeyArray) -> tuple[State, Metrics
         following=state.normaliser(transitions.next_observations),
         rewards=config.reward_scale * transitions.rewards,
         costs=transitions.costs,
-        ends=jnp.maximum(transitions.terminated, transitions.truncated),
+        ends=transitions.ends,
     )
     multiplier = jax.nn.softplus(state.multiplier.net)
     ratios = best_ratio(advantage(state.nu.net, steps, multiplier, config.discount) / config.alpha)
 
-    (bound_loss, cost), slopes = eqx.filter_value_and_grad(cost_bound_loss, has_aux=True)(
+    (bound_loss, cost), gradients = eqx.filter_value_and_grad(cost_bound_loss, has_aux=True)(
         (state.chi.net, state.temperature.net), steps, ratios, config
     )
-    chi = state.chi.step(slopes[0], config.learning_rate)
-    temperature = state.temperature.step(slopes[1], config.learning_rate)
+    chi = state.chi.step(gradients[0], config.learning_rate)
+    temperature = state.temperature.step(gradients[1], config.learning_rate)
 
     loss, gradient = eqx.filter_value_and_grad(nu_loss)(state.nu.net, steps, multiplier, config)
     nu = state.nu.step(gradient, config.learning_rate)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos.base import Batch, Metrics, Spec
+from lspc.algos.base import Batch, Metrics, Spec, flatten_metrics
 from lspc.algos.parts import cvae, gaussian, iql, lagrangian, qlearning
 from lspc.algos.parts.iql import Twins
 from lspc.nets import MLP, Learner
@@ -66,12 +66,12 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     return State(**parts, actor=Learner.of(actor), alpha=jnp.zeros(()), config=config)
 
 
-def affordable(value: Array, cost: Array, budget: Array) -> Array:
+def mask_unaffordable(value: Array, cost: Array, budget: Array) -> Array:
     """1(Q_c <= l) Q_r: what costs too much is worth nothing."""
     return jnp.where(cost <= budget, value, 0.0)
 
 
-def unknown(encoder: MLP, observations: Array, actions: Array, known_share: float) -> Array:
+def flag_unknown(encoder: MLP, observations: Array, actions: Array, known_share: float) -> Array:
     """1 where the CVAE's divergence is among the largest, else 0: the samples of the paper's nu."""
     kl = cvae.divergence(*cvae.encode(encoder, observations, actions), "mean")
     return (kl >= jnp.quantile(kl, known_share)).astype(jnp.float32)
@@ -83,7 +83,7 @@ def cost_loss(
 ) -> tuple[Array, tuple[Array, Array]]:  # fmt: skip
     """The Bellman error, minus alpha (E_nu[Q_c] - least): unknown actions are pushed up to that cost."""
     bellman_error = iql.q_loss(q, observations, actions, target)
-    unknown_cost = jnp.sum(flags * qlearning.mixed(q, many, drawn)) / jnp.maximum(jnp.sum(flags), 1.0)
+    unknown_cost = jnp.sum(flags * qlearning.combine_twins(q, many, drawn)) / jnp.maximum(jnp.sum(flags), 1.0)
     return bellman_error - alpha * (unknown_cost - least), (bellman_error, unknown_cost)
 
 
@@ -94,25 +94,25 @@ def actor_loss(
 
     The second term is ours: without it the actor has no gradient, and stays, wherever all it does costs too much.
     """
-    actions = gaussian.squashed(actor, observations, noise)
-    q_r, q_c = (qlearning.mixed(q, observations, actions) for q in (reward, cost))
+    actions = gaussian.sample(actor, observations, noise)
+    q_r, q_c = (qlearning.combine_twins(q, observations, actions) for q in (reward, cost))
     return -jnp.mean(jnp.where(q_c <= budget, q_r, budget - q_c)), jnp.mean(q_c <= budget)
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
     """One step of the CVAE, of Q_r, of Q_c, of alpha, of the actor; the critics' slow copies follow."""
     config, actor = state.config, state.actor.net
-    observations, following = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
-    ends = jnp.maximum(batch.terminated, batch.truncated)
+    batch = state.normaliser.apply_to(batch)
+    observations, following, ends = batch.observations, batch.next_observations, batch.ends
     cvae_key, next_key, draw_key, actor_key = jax.random.split(key, 4)
 
-    model, cvae_metrics = cvae.fit(
+    model, cvae_metrics = cvae.update(
         state.cvae, observations, batch.actions, cvae_key, config.kl_weight, config.learning_rate
     )
-    next_actions = gaussian.squashed(actor, following, jax.random.normal(next_key, batch.actions.shape))
-    next_cost = qlearning.mixed(state.cost.target_q, following, next_actions)
-    next_reward = qlearning.mixed(state.reward.target_q, following, next_actions)
-    worth = affordable(next_reward, next_cost, state.budget)
+    next_actions = gaussian.sample(actor, following, jax.random.normal(next_key, batch.actions.shape))
+    next_cost = qlearning.combine_twins(state.cost.target_q, following, next_actions)
+    next_reward = qlearning.combine_twins(state.reward.target_q, following, next_actions)
+    worth = mask_unaffordable(next_reward, next_cost, state.budget)
     target = qlearning.bellman_target(
         config.reward_scale * batch.rewards, worth, ends, config.discount, state.limits.reward
     )
@@ -120,9 +120,9 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         state.reward, observations, batch.actions, target, config.learning_rate, config.target_rate
     )
 
-    many = qlearning.repeated(observations, config.candidates)
-    drawn = gaussian.squashed(actor, many, jax.random.normal(draw_key, (*many.shape[:2], batch.actions.shape[1])))
-    flags = unknown(model.net.encoder, many, drawn, config.known_share)
+    many = qlearning.repeat(observations, config.candidates)
+    drawn = gaussian.sample(actor, many, jax.random.normal(draw_key, (*many.shape[:2], batch.actions.shape[1])))
+    flags = flag_unknown(model.net.encoder, many, drawn, config.known_share)
     target = qlearning.bellman_target(batch.costs, next_cost, ends, config.discount, state.limits.cost)
     least = config.unknown_cost * state.budget
     gradient, (bellman_error, unknown_cost) = eqx.filter_grad(cost_loss, has_aux=True)(
@@ -137,7 +137,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     )
     learned = state.actor.step(gradient, config.actor_learning_rate)
 
-    q_c = qlearning.mixed(state.cost.q.net, observations, batch.actions)
+    q_c = qlearning.combine_twins(state.cost.q.net, observations, batch.actions)
     cost_metrics = {
         "q_loss": bellman_error,
         "q_mean": jnp.mean(q_c),
@@ -152,7 +152,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         "cvae": cvae_metrics,
         "policy": {"loss": loss, "affordable_share": share},
     }
-    return state, {f"{part}/{name}": value for part, metrics in parts.items() for name, value in metrics.items()}
+    return state, flatten_metrics(parts)
 
 
 class CpqPolicy(gaussian.GaussianPolicy):

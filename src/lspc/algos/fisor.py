@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
+from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec, flatten_metrics
 from lspc.algos.parts import diffusion, iql, qlearning
 from lspc.algos.parts.iql import Twins
 from lspc.algos.parts.weights import advantage_weight, effective_share
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.nets import Learner
+from lspc.nets import Learner, polyak_update
 from lspc.tasks import Task
 
 MAX_REWARD_WEIGHT, MAX_COST_WEIGHT = 100.0, 150.0
@@ -144,24 +144,19 @@ def update_feasibility(
     critic: iql.Critic, observations: Array, actions: Array, h: Array, following: Array, ends: Array, config: Config
 ) -> tuple[iql.Critic, Metrics]:
     """One step of V_h (a lower expectile of Q_h), then of the twin Q_h, then of their slow copies."""
-    settings = _critic_settings(config, is_cost=True)
-    q = iql.twin(critic.target_q, observations, actions, is_cost=True)
-    (v_loss, predicted), gradient = eqx.filter_value_and_grad(iql.value_loss, has_aux=True)(
-        critic.value.net, observations, q, settings
+    critic, report = iql.step(
+        critic,
+        observations,
+        actions,
+        lambda value: feasibility_target(h, value(following)[..., 0], ends, config),
+        _critic_settings(config, is_cost=True),
     )
-    value = critic.value.step(gradient, config.learning_rate)
-    target = feasibility_target(h, value.net(following)[..., 0], ends, config)
-    q_loss, gradient = eqx.filter_value_and_grad(iql.q_loss)(critic.q.net, observations, actions, target)
-    fast = critic.q.step(gradient, config.learning_rate)
-    metrics = {
-        "value_loss": v_loss,
-        "q_loss": q_loss,
-        "value_mean": jnp.mean(predicted),
-        "value_max": jnp.max(jnp.abs(predicted)),
-        "feasible_share": jnp.mean(predicted <= 0),
+    return critic, {
+        **report.metrics,
+        "value_mean": jnp.mean(report.value),
+        "value_max": jnp.max(jnp.abs(report.value)),
+        "feasible_share": jnp.mean(report.value <= 0),
     }
-    slow = qlearning.follow(critic.target_q, fast.net, config.target_rate)
-    return iql.Critic(fast, slow, value), metrics
 
 
 def feasibility_weights(advantage: Array, v_h: Array, q_h: Array, config: Config) -> Array:
@@ -181,8 +176,8 @@ def weights(reward: iql.Critic, cost: iql.Critic, observations: Array, actions: 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
     """One step of V_r, Q_r, V_h, Q_h on the first transitions; then the actor's steps on all of them."""
     config = state.config
-    observations, following = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
-    ends = jnp.maximum(batch.terminated, batch.truncated)
+    batch = state.normaliser.apply_to(batch)
+    observations, following, ends = batch.observations, batch.next_observations, batch.ends
     h = jnp.where(batch.costs > 0, config.violation, -1.0)
 
     few = slice(config.critic_batch_size)
@@ -205,7 +200,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
             actor.net, observations, actions, counted, times, noise, dropout_key, config.diffusion_steps
         )
         actor = actor.step(gradient, config.learning_rate)
-        return (actor, qlearning.follow(slow, actor.net, config.actor_target_rate)), loss
+        return (actor, polyak_update(slow, actor.net, config.actor_target_rate)), loss
 
     parts = (
         *(x.reshape(config.actor_steps, -1, *x.shape[1:]) for x in (observations, batch.actions, counted)),
@@ -219,8 +214,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         "effective_share": effective_share(counted),
     }
     state = replace(state, reward=reward, cost=cost, actor=actor, target_actor=target_actor)
-    named = {"reward": report.metrics, "cost": cost_metrics, "policy": policy_metrics}
-    return state, {f"{part}/{name}": value for part, metrics in named.items() for name, value in metrics.items()}
+    return state, flatten_metrics({"reward": report.metrics, "cost": cost_metrics, "policy": policy_metrics})
 
 
 class FisorPolicy(Policy):

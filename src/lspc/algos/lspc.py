@@ -1,26 +1,27 @@
 """LSPC: latent safety-prioritised constraints (Koirala et al., ICLR 2025).
 
-IQL critics judge the data's actions for reward and for cost. A CVAE is fitted to the data with weights that favour
+IQL critics say what the data's actions bring and cost. A CVAE is fitted to the data with weights that favour
 careful actions, so that latents near zero decode to safe ones: sampling there is LSPC-S. A second encoder, the
 latent safety encoder, searches the box (-restriction, restriction) for reward through the frozen decoder: LSPC-O.
 It is told the restriction and trained over a range of them, so that one run serves every restriction.
 The paper's converse swaps the roles: the CVAE is fitted to rewarding actions, the encoder searches for safe ones.
+`update` is the whole method, in the paper's order; `update_sweep` takes several settings through the same steps.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
+from lspc.algos.base import Batch, Metrics, Normaliser, Spec, flatten_metrics
 from lspc.algos.parts import iql, qlearning
-from lspc.algos.parts.cvae import Cvae, decode, evidence_loss
+from lspc.algos.parts.cvae import Cvae, decode, update_weighted
 from lspc.algos.parts.cvae import init as init_cvae
-from lspc.algos.parts.gaussian import moments
-from lspc.algos.parts.weights import advantage_weight, affordable_weight, effective_share, sharpest_weight
+from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_restriction, rewarding_latents
+from lspc.algos.parts.weights import affordable_weight, effective_share, mask_costly, sharpest_weight, temper_weights
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.nets import MLP, Learner
@@ -192,119 +193,45 @@ def _largest_values(spec: Spec, config: Config) -> tuple[float, float]:
     return qlearning.largest_values(spec, config.discount, _reward_scale(spec, config))
 
 
-def safe_latents(noise: Array, restriction: float, form: str) -> Array:
-    """LSPC-S: standard normal noise brought inside [-restriction, restriction]; zero noise stays zero."""
-    if form == "clamp":
-        return jnp.clip(noise, -restriction, restriction)
-    if form == "tanh":
-        return restriction * jnp.tanh(noise)
-    inside = jax.scipy.special.erf(restriction / jnp.sqrt(2.0))
-    uniform = jax.scipy.special.erf(noise / jnp.sqrt(2.0))
-    # Rounding may leave the box, and far from zero erfinv knows infinity only: hence the clip.
-    return jnp.clip(jnp.sqrt(2.0) * jax.scipy.special.erfinv(inside * uniform), -restriction, restriction)
+def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
+    """One step of every part, in the paper's order: V_r, Q_r, V_c, Q_c, CVAE, latent safety encoder."""
+    config = state.config
+    cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
+
+    # The critics learn from the data's own actions; nothing of the policies reaches them.
+    critics = update_critics(state, batch)
+
+    # Their advantages become weights. To the losses below these are constants: no gradient returns to a critic.
+    restrictions = draw_restrictions(restriction_key, batch.rewards.size, config)
+    weights = weigh_actions(critics, restrictions, config)
+
+    # The CVAE imitates the careful actions (in the converse, the rewarding ones).
+    cvae, cvae_metrics = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
+
+    # The encoder seeks the rewarding ones through this step's decoder, which passes gradients on but does not learn.
+    encoder, encoder_metrics = update_encoder(
+        state.encoder, cvae.net.decoder, critics, weights.encoder, restrictions, encoder_key, config
+    )
+    state = replace(state, reward=critics.reward, cost=critics.cost, cvae=cvae, encoder=encoder)
+    return state, collect_metrics(state, critics, weights, cvae_metrics, encoder_metrics)
 
 
-def rewarding_latents(
-    encoder: MLP, observations: Array, noise: Array, restriction: Float[Array, "*#batch"], config: Config
-) -> Array:
-    """LSPC-O: the latent safety encoder's choice, squashed into (-restriction, restriction)."""
-    bound = jnp.broadcast_to(restriction, observations.shape[:-1])[..., None]
-    told = () if config.restriction_range is None else (2.0 * bound / config.restriction_range[1] - 1.0,)
-    mean, log_std = moments(encoder(observations, *told), -10.0, 2.0)
-    return bound * jnp.tanh(mean + jnp.exp(log_std) * noise)
+class CriticOutputs(NamedTuple):
+    """A batch after the critics have learned from it, and what they say of it."""
 
-
-def drawn_restrictions(key: PRNGKeyArray, size: int, config: Config) -> Float[Array, " batch"]:
-    """An eps for each transition of a batch: spread evenly over the range, or all the same."""
-    low, high = config.restriction_range or (config.restriction, config.restriction)
-    return jax.random.uniform(key, (size,), minval=low, maxval=high)
-
-
-def cvae_loss(
-    cvae: Cvae, observations: Array, actions: Array, weights: Array, noise: Array, config: Config
-) -> tuple[Array, Metrics]:
-    """The cost-advantage-weighted evidence bound (the paper's L_{p,q}); reward-advantage-weighted in the converse."""
-    return evidence_loss(cvae, observations, actions, weights, noise, config.kl_weight, config.kl_form)
-
-
-def encoder_loss(
-    encoder: MLP,
-    decoder: MLP,
-    observations: Array,
-    actions: Array,
-    weights: Array,
-    noise: Array,
-    restrictions: Array,
-    config: Config,
-) -> tuple[Array, Metrics]:
-    """Advantage-weighted regression in latent space (the paper's L_mu); only the encoder learns from it."""
-    latents = rewarding_latents(encoder, observations, noise, restrictions, config)
-    error = jnp.sum((decode(decoder, observations, latents) - actions) ** 2, axis=-1)
-    loss = jnp.mean(weights * error)
-    at_edge = jnp.mean(jnp.abs(latents) > 0.95 * restrictions[:, None])
-    distance = jnp.mean(jnp.sqrt(error))
-    return loss, {"loss": loss, "distance_to_data": distance, "latents_at_edge": at_edge}
-
-
-def cost_weights(report: iql.CriticReport, config: Config) -> tuple[Array, Metrics]:
-    """w_c: large where the data's action costs less than the state leads one to expect."""
-    weights, metrics = _sharpened(-report.advantage, config.cost_temperature, config.cost_share, config)
-    weights = _masked(weights, report, config)
-    return weights, {**metrics, "effective_share": effective_share(weights)}
-
-
-def reward_weights(
-    reward: iql.CriticReport, cost: iql.CriticReport, restrictions: Float[Array, " batch"], config: Config
-) -> tuple[Array, Metrics]:
-    """exp(zeta A_r), times a cost weight when LSPC-O looks for reward among safe actions only.
-
-    For eps from 1 to 2 the second gives way to the first: who allows more cost shall get more reward.
-    """
-    weights, metrics = _sharpened(reward.advantage, config.reward_temperature, config.reward_share, config)
-    if config.reference_share is not None and config.roles == "safety-first":
-        safe = _masked(sharpest_weight(-cost.advantage, config.reference_share)[0], cost, config)
-        careful, metrics["temperature"] = affordable_weight(
-            safe, cost.advantage, reward.advantage, metrics["temperature"], config.safety_spend
-        )
-        weights = careful + jnp.clip(restrictions - 1.0, 0.0, 1.0) * (weights - careful)
-    return weights, {**metrics, "effective_share": effective_share(weights)}
-
-
-def _sharpened(advantage: Array, temperature: float, share: float | None, config: Config) -> tuple[Array, Metrics]:
-    """Weights with the temperature that leaves `share` of the batch, or with the fixed one."""
-    if share is not None:
-        weights, found = sharpest_weight(advantage, share)
-        return weights, {"temperature": found, "clipped": jnp.zeros(())}
-    weights = advantage_weight(advantage, temperature, config.max_weight)
-    return weights, {"temperature": jnp.asarray(temperature), "clipped": jnp.mean(weights >= config.max_weight)}
-
-
-def _masked(weights: Array, report: iql.CriticReport, config: Config) -> Array:
-    """Nothing for transitions that lead to cost, if a mask is set."""
-    if config.cost_mask is None:
-        return weights
-    allowed = (report.value < config.cost_mask) & (report.q < config.cost_mask)
-    kept = jnp.maximum(jnp.mean(allowed), 1.0 / weights.size) if config.renormalise_mask else 1.0
-    return jnp.where(allowed, weights, 0.0) / kept
-
-
-class Judged(NamedTuple):
-    """A batch after the critics have learned from it and told what they think of it."""
-
-    observations: Array
+    observations: Float[Array, "batch observation"]
     """Normalised."""
-    actions: Array
+    actions: Float[Array, "batch action"]
     reward: iql.Critic
     cost: iql.Critic
     reward_report: iql.CriticReport
     cost_report: iql.CriticReport
 
 
-def judge(state: State, batch: Batch) -> Judged:
-    """One step of V_r, Q_r, V_c, Q_c; nothing of it depends on the settings of the CVAE and the encoder."""
-    config = state.config
-    observations, following = state.normaliser(batch.observations), state.normaliser(batch.next_observations)
-    ends = jnp.maximum(batch.terminated, batch.truncated) if config.timeouts_end_episode else batch.terminated
+def update_critics(state: State, batch: Batch) -> CriticOutputs:
+    """One step of V_r, Q_r, V_c, Q_c; nothing of it depends on POLICY_SETTINGS."""
+    config, batch = state.config, state.normaliser.apply_to(batch)
+    ends = batch.ends if config.timeouts_end_episode else batch.terminated
 
     def learn(
         critic: iql.Critic, signal: Array, largest: Array, *, is_cost: bool
@@ -317,118 +244,130 @@ def judge(state: State, batch: Batch) -> Judged:
             config.learning_rate,
             clamp_value_in_loss=is_cost and config.clamp_value_in_loss,
         )
-        return iql.update(critic, observations, batch.actions, signal, following, ends, largest, settings)
+        return iql.update(
+            critic, batch.observations, batch.actions, signal, batch.next_observations, ends, largest, settings
+        )
 
-    reward, reward_report = learn(
-        state.reward, batch.rewards * state.reward_scale, state.largest_reward, is_cost=False
-    )
+    rewards = batch.rewards * state.reward_scale
+    reward, reward_report = learn(state.reward, rewards, state.largest_reward, is_cost=False)
     cost, cost_report = learn(state.cost, batch.costs, state.largest_cost, is_cost=True)
-    return Judged(observations, batch.actions, reward, cost, reward_report, cost_report)
+    return CriticOutputs(batch.observations, batch.actions, reward, cost, reward_report, cost_report)
 
 
-def step_cvae(
-    cvae: Learner[Cvae], judged: Judged, weights: Array, key: PRNGKeyArray, config: Config
-) -> tuple[Learner[Cvae], Metrics]:
-    noise = jax.random.normal(key, (weights.size, config.latent_dim))
-    gradient, metrics = eqx.filter_grad(cvae_loss, has_aux=True)(
-        cvae.net, judged.observations, judged.actions, weights, noise, config
+def draw_restrictions(key: PRNGKeyArray, size: int, config: Config) -> Float[Array, " batch"]:
+    """An eps for each transition of a batch: spread evenly over the range, or all the same."""
+    low, high = config.restriction_range or (config.restriction, config.restriction)
+    return jax.random.uniform(key, (size,), minval=low, maxval=high)
+
+
+class PolicyWeights(NamedTuple):
+    """How much each transition counts in the regressions of the two policies."""
+
+    cvae: Float[Array, " batch"]
+    encoder: Float[Array, " batch"]
+    metrics: dict[str, Metrics]
+
+
+def weigh_actions(critics: CriticOutputs, restrictions: Float[Array, " batch"], config: Config) -> PolicyWeights:
+    careful, cost_metrics = cost_weights(critics.cost_report, config)
+    rewarding, reward_metrics = reward_weights(critics.reward_report, critics.cost_report, restrictions, config)
+    for_cvae, for_encoder = (careful, rewarding) if config.roles == "safety-first" else (rewarding, careful)
+    return PolicyWeights(for_cvae, for_encoder, {"reward": reward_metrics, "cost": cost_metrics})
+
+
+def cost_weights(cost: iql.CriticReport, config: Config) -> tuple[Float[Array, " batch"], Metrics]:
+    """w_c: large where the data's action costs less than the state leads one to expect."""
+    weights, metrics = temper_weights(-cost.advantage, config.cost_temperature, config.cost_share, config.max_weight)
+    weights = mask_costly(weights, cost.value, cost.q, config.cost_mask, renormalise=config.renormalise_mask)
+    return weights, {**metrics, "effective_share": effective_share(weights)}
+
+
+def reward_weights(
+    reward: iql.CriticReport, cost: iql.CriticReport, restrictions: Float[Array, " batch"], config: Config
+) -> tuple[Float[Array, " batch"], Metrics]:
+    """exp(zeta A_r), times a cost weight when LSPC-O looks for reward among safe actions only.
+
+    For eps from 1 to 2 the second gives way to the first: who allows more cost shall get more reward.
+    """
+    weights, metrics = temper_weights(
+        reward.advantage, config.reward_temperature, config.reward_share, config.max_weight
     )
-    return cvae.step(gradient, config.learning_rate), metrics
+    if config.reference_share is not None and config.roles == "safety-first":
+        safe, _ = sharpest_weight(-cost.advantage, config.reference_share)
+        safe = mask_costly(safe, cost.value, cost.q, config.cost_mask, renormalise=config.renormalise_mask)
+        careful, metrics["temperature"] = affordable_weight(
+            safe, cost.advantage, reward.advantage, metrics["temperature"], config.safety_spend
+        )
+        weights = careful + jnp.clip(restrictions - 1.0, 0.0, 1.0) * (weights - careful)
+    return weights, {**metrics, "effective_share": effective_share(weights)}
 
 
-def step_encoder(
-    encoder: Learner[MLP], decoder: MLP, judged: Judged, weights: Array, key: PRNGKeyArray, restrictions: Array,
+def update_cvae(
+    cvae: Learner[Cvae], critics: CriticOutputs, weights: Float[Array, " batch"], key: PRNGKeyArray, config: Config
+) -> tuple[Learner[Cvae], Metrics]:
+    """One step of the advantage-weighted evidence bound (the paper's L_{p,q})."""
+    return update_weighted(
+        cvae, critics.observations, critics.actions, weights, key, config.kl_weight, config.kl_form,
+        config.learning_rate,
+    )  # fmt: skip
+
+
+def encoder_loss(
+    encoder: MLP,
+    decoder: MLP,
+    observations: Float[Array, "batch observation"],
+    actions: Float[Array, "batch action"],
+    weights: Float[Array, " batch"],
+    noise: Float[Array, "batch latent"],
+    restrictions: Float[Array, " batch"],
     config: Config,
-) -> tuple[Learner[MLP], Metrics]:  # fmt: skip
+) -> tuple[Float[Array, ""], Metrics]:
+    """Advantage-weighted regression in latent space (the paper's L_mu); only the encoder learns from it."""
+    latents = rewarding_latents(encoder, observations, noise, restrictions, largest_restriction(config))
+    error = jnp.sum((decode(decoder, observations, latents) - actions) ** 2, axis=-1)
+    loss = jnp.mean(weights * error)
+    at_edge = jnp.mean(jnp.abs(latents) > 0.95 * restrictions[:, None])
+    distance = jnp.mean(jnp.sqrt(error))
+    return loss, {"loss": loss, "distance_to_data": distance, "latents_at_edge": at_edge}
+
+
+def update_encoder(
+    encoder: Learner[MLP],
+    decoder: MLP,
+    critics: CriticOutputs,
+    weights: Float[Array, " batch"],
+    restrictions: Float[Array, " batch"],
+    key: PRNGKeyArray,
+    config: Config,
+) -> tuple[Learner[MLP], Metrics]:
     noise = jax.random.normal(key, (weights.size, config.latent_dim))
-    # The decoder is an argument that is not differentiated: frozen, while gradients pass through it to the latent.
+    # The gradient is taken in the loss's first argument alone: the decoder, its second, stays as it is.
     gradient, metrics = eqx.filter_grad(encoder_loss, has_aux=True)(
-        encoder.net, decoder, judged.observations, judged.actions, weights, noise, restrictions, config
+        encoder.net, decoder, critics.observations, critics.actions, weights, noise, restrictions, config
     )
     return encoder.step(gradient, config.learning_rate), metrics
 
 
-def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
-    """One step of every part, in the paper's order: V_r, Q_r, V_c, Q_c, CVAE, latent safety encoder."""
-    (state,), (metrics,) = update_sweep((state,), batch, key)
-    return state, metrics
+def collect_metrics(
+    state: State, critics: CriticOutputs, weights: PolicyWeights, cvae_metrics: Metrics, encoder_metrics: Metrics
+) -> Metrics:
+    predicted = predict_costs(state, critics.observations[:PROBE])
+    parts = {
+        "reward": {**critics.reward_report.metrics, **weights.metrics["reward"]},
+        "cost": {**critics.cost_report.metrics, **weights.metrics["cost"], **predicted},
+        "cvae": cvae_metrics,
+        "encoder": encoder_metrics,
+    }
+    return flatten_metrics(parts)
 
 
-def update_sweep(
-    states: tuple[State, ...], batch: Batch, key: PRNGKeyArray
-) -> tuple[tuple[State, ...], tuple[Metrics, ...]]:
-    """The same for several settings at once, each as if alone; what they have in common is computed once.
-
-    That is the critics, and the CVAE of all whose settings differ in what the encoder is told only.
-    """
-    judged = judge(states[0], batch)
-    cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
-    models: dict[Config, tuple[Learner[Cvae], Metrics]] = {}
-    after, metrics = [], []
-    for state in states:
-        config = state.config
-        safe, safe_metrics = cost_weights(judged.cost_report, config)
-        restrictions = drawn_restrictions(restriction_key, safe.size, config)
-        rewarding, rewarding_metrics = reward_weights(judged.reward_report, judged.cost_report, restrictions, config)
-        modelled, sought = (safe, rewarding) if config.roles == "safety-first" else (rewarding, safe)
-        model = cvae_config(config)
-        if model not in models:
-            models[model] = step_cvae(state.cvae, judged, modelled, cvae_key, config)
-        cvae, cvae_metrics = models[model]
-        encoder, encoder_metrics = step_encoder(
-            state.encoder, cvae.net.decoder, judged, sought, encoder_key, restrictions, config
-        )
-        state = State(
-            judged.reward,
-            judged.cost,
-            cvae,
-            encoder,
-            state.normaliser,
-            state.reward_scale,
-            state.largest_reward,
-            state.largest_cost,
-            config,
-        )
-        parts = {
-            "reward": {**judged.reward_report.metrics, **rewarding_metrics},
-            "cost": {
-                **judged.cost_report.metrics,
-                **safe_metrics,
-                **predicted_costs(state, judged.observations[:PROBE]),
-            },
-            "cvae": cvae_metrics,
-            "encoder": encoder_metrics,
-        }
-        after.append(state)
-        metrics.append({f"{part}/{name}": value for part, named in parts.items() for name, value in named.items()})
-    return tuple(after), tuple(metrics)
-
-
-OF_THE_ENCODER = (
-    "reward_temperature", "reward_share", "reference_share", "safety_spend", "restriction", "restriction_range",
-    "safe_restriction", "latent_form",
-)  # fmt: skip
-"""Settings that neither the critics nor, unless the roles are swapped, the CVAE know of."""
-POLICY_SETTINGS = (
-    *OF_THE_ENCODER, "roles", "latent_dim", "cost_temperature", "cost_share", "max_weight", "kl_weight", "kl_form",
-    "cost_mask", "renormalise_mask",
-)  # fmt: skip
-"""Settings that the critics do not know of: runs that differ in these alone can be trained together."""
-
-
-def cvae_config(config: Config) -> Config:
-    """The same for all settings whose CVAEs are one and the same."""
-    if config.roles == "converse":
-        return config
-    return replace(config, **{name: getattr(Config, name) for name in OF_THE_ENCODER})
-
-
-def predicted_costs(state: State, observations: Array) -> Metrics:
+def predict_costs(state: State, observations: Float[Array, "batch observation"]) -> Metrics:
     """What the cost critic expects of LSPC-S's and LSPC-O's own actions: why a policy is unsafe, or timid."""
     decoder, config = state.cvae.net.decoder, state.config
     zero_noise = jnp.zeros((observations.shape[0], config.latent_dim))
     safe = decode(decoder, observations, zero_noise)
-    latents = rewarding_latents(state.encoder.net, observations, zero_noise, jnp.asarray(config.restriction), config)
+    restriction = jnp.asarray(config.restriction)
+    latents = rewarding_latents(state.encoder.net, observations, zero_noise, restriction, largest_restriction(config))
     rewarding = decode(decoder, observations, latents)
     return {
         "predicted_of_lspc_s": jnp.mean(iql.twin(state.cost.q.net, observations, safe, is_cost=True)),
@@ -436,51 +375,49 @@ def predicted_costs(state: State, observations: Array) -> Metrics:
     }
 
 
-class LspcPolicy(Policy):
-    """LSPC-O, LSPC-S and the CVAE policy share one decoder and differ in where their latent comes from."""
+# Several settings at once.
 
-    variants: ClassVar[tuple[str, ...]] = ("LSPC-O", "LSPC-S", "CVAE")
-
-    decoder: MLP
-    encoder: MLP
-    normaliser: Normaliser
-    reward_q: iql.Twins
-    cost_q: iql.Twins
-    restriction: Float[Array, ""]
-    """eps of LSPC-O; `at` gives the same policy with another one."""
-    config: Config = eqx.field(static=True)
-
-    @property
-    def noise_dim(self) -> int:
-        return self.config.latent_dim
-
-    def at(self, restriction: float) -> "LspcPolicy":
-        """The policy with this eps, if it was trained for it."""
-        low, high = self.config.restriction_range or (self.config.restriction,) * 2
-        if not low <= restriction <= high:
-            trained = f"every eps from {low:g} to {high:g}" if low < high else f"eps {low:g} alone"
-            raise UserError(f"the policy was trained for {trained}, not for {restriction:g}")
-        return eqx.tree_at(lambda policy: policy.restriction, self, jnp.asarray(restriction, jnp.float32))
-
-    def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
-        return self.act(observations, noise, variant, self.restriction)
-
-    def act(self, observations: Array, noise: Array, variant: str, restriction: Float[Array, "*#batch"]) -> Array:
-        """Actions of one of the policies, with an eps for all or one for each observation."""
-        observations, config = self.normaliser(observations), self.config
-        if variant.endswith("LSPC-O"):
-            latents = rewarding_latents(self.encoder, observations, noise, restriction, config)
-        elif variant == "LSPC-S":
-            latents = safe_latents(noise, config.safe_restriction, config.latent_form)
-        else:
-            latents = noise
-        return decode(self.decoder, observations, latents)
+ENCODER_SETTINGS = (
+    "reward_temperature", "reward_share", "reference_share", "safety_spend", "restriction", "restriction_range",
+    "safe_restriction", "latent_form",
+)  # fmt: skip
+"""Settings that neither the critics nor, unless the roles are swapped, the CVAE know of."""
+POLICY_SETTINGS = (
+    *ENCODER_SETTINGS, "roles", "latent_dim", "cost_temperature", "cost_share", "max_weight", "kl_weight", "kl_form",
+    "cost_mask", "renormalise_mask",
+)  # fmt: skip
+"""Settings that the critics do not know of: a sweep over these alone shares them."""
 
 
-class ConversePolicy(LspcPolicy):
-    """With the roles swapped, latents near zero are rewarding instead of safe: there is no LSPC-S."""
+def cvae_config(config: Config) -> Config:
+    """The same for all settings whose CVAEs are one and the same."""
+    if config.roles == "converse":
+        return config
+    return replace(config, **{name: getattr(Config, name) for name in ENCODER_SETTINGS})
 
-    variants: ClassVar[tuple[str, ...]] = ("converse LSPC-O", "converse CVAE")
+
+def update_sweep(
+    states: tuple[State, ...], batch: Batch, key: PRNGKeyArray
+) -> tuple[tuple[State, ...], tuple[Metrics, ...]]:
+    """`update` for several settings, each as if alone; critics and CVAEs that settings share learn once."""
+    cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
+    critics = update_critics(states[0], batch)
+    cvaes: dict[Config, tuple[Learner[Cvae], Metrics]] = {}
+    updated: list[tuple[State, Metrics]] = []
+    for state in states:
+        config, shared = state.config, cvae_config(state.config)
+        restrictions = draw_restrictions(restriction_key, batch.rewards.size, config)
+        weights = weigh_actions(critics, restrictions, config)
+        if shared not in cvaes:
+            cvaes[shared] = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
+        cvae, cvae_metrics = cvaes[shared]
+        encoder, encoder_metrics = update_encoder(
+            state.encoder, cvae.net.decoder, critics, weights.encoder, restrictions, encoder_key, config
+        )
+        state = replace(state, reward=critics.reward, cost=critics.cost, cvae=cvae, encoder=encoder)
+        updated.append((state, collect_metrics(state, critics, weights, cvae_metrics, encoder_metrics)))
+    states, metrics = zip(*updated, strict=True)
+    return states, metrics
 
 
 def policy(state: State) -> LspcPolicy:

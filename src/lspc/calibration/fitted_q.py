@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from lspc.algos.base import Normaliser, Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.data import Dataset
-from lspc.nets import MLP, Learner
+from lspc.nets import MLP, Learner, polyak_update
 
 CHUNK = 250
 """Updates per compiled call."""
@@ -194,8 +194,7 @@ def update(state: State, table: Rows, family: Family, key: PRNGKeyArray, member:
     weights = bootstrap_weights(member, batch.episode)
     error, gradient = eqx.filter_value_and_grad(loss)(state.learner.net, judge, batch, targets, knobs, weights)
     learner = state.learner.step(gradient, pace * config.learning_rate)
-    rate = pace * config.target_rate
-    slow = jax.tree.map(lambda old, new: old + rate * (new - old), judge.net, learner.net)
+    slow = polyak_update(judge.net, learner.net, pace * config.target_rate)
     return State(learner, eqx.tree_at(lambda j: j.net, judge, slow)), error
 
 

@@ -29,7 +29,7 @@ def test_the_schedule_by_hand() -> None:
 
 def test_noising_keeps_the_variance() -> None:
     products = diffusion.schedule(STEPS)[1]
-    mixed = diffusion.noised(jnp.asarray([[1.0], [1.0]]), jnp.asarray([[0.0], [1.0]]), jnp.asarray([2, 2]), STEPS)
+    mixed = diffusion.add_noise(jnp.asarray([[1.0], [1.0]]), jnp.asarray([[0.0], [1.0]]), jnp.asarray([2, 2]), STEPS)
     kept, added = np.sqrt(products[2]), np.sqrt(1 - products[2])
     np.testing.assert_allclose(mixed[:, 0], [kept, kept + added], rtol=1e-5)
     assert kept**2 + added**2 == pytest.approx(1)

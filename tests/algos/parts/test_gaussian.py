@@ -21,8 +21,8 @@ def test_moments_are_split_and_bounded() -> None:
 def test_actions_by_hand() -> None:
     noise = jnp.asarray([[1.0, -2.0]])
     expected = np.asarray([[0.2 + np.exp(-1), 0.5 - 2 * np.exp(0.3)]])
-    np.testing.assert_allclose(gaussian.unsquashed(ACTOR, jnp.asarray([[0.2]]), noise), expected, rtol=1e-5)
-    np.testing.assert_allclose(gaussian.squashed(ACTOR, jnp.asarray([[0.2]]), noise), np.tanh(expected), rtol=1e-5)
+    np.testing.assert_allclose(gaussian.sample_before_tanh(ACTOR, jnp.asarray([[0.2]]), noise), expected, rtol=1e-5)
+    np.testing.assert_allclose(gaussian.sample(ACTOR, jnp.asarray([[0.2]]), noise), np.tanh(expected), rtol=1e-5)
 
 
 def test_log_likelihood_is_that_of_the_squashed_density() -> None:

@@ -102,19 +102,19 @@ def test_expectile_points_up_for_reward_and_down_for_cost(config: iql.CriticConf
     value = tiny.linear([[0.0]], [0.5])
     gradient = eqx.filter_jit(eqx.filter_grad(lambda net: iql.value_loss(net, observations, q, config)[0]))
     for _ in range(200):
-        slope = gradient(value)
-        value = jax.tree.map(lambda weight, change: weight - 0.3 * change, value, slope)
+        gradient = gradient(value)
+        value = jax.tree.map(lambda weight, change: weight - 0.3 * change, value, gradient)
     assert value(jnp.ones(1))[0] == pytest.approx(0.5 + 0.2 * sign, abs=1e-3)
 
 
 def test_clamping_the_value_in_its_loss_leaves_a_negative_state_stuck() -> None:
     value, observations, q = tiny.linear([[0.0]], [-2.0]), jnp.ones((4, 1)), jnp.full(4, 5.0)
 
-    def slope(config: iql.CriticConfig) -> Array:
+    def gradient(config: iql.CriticConfig) -> Array:
         return eqx.filter_grad(lambda net: iql.value_loss(net, observations, q, config)[0])(value).layers[0].bias
 
-    assert slope(COST._replace(clamp_value_in_loss=True)).tolist() == [0.0]
-    assert slope(COST)[0] == pytest.approx(2 * 0.3 * -7.0)
+    assert gradient(COST._replace(clamp_value_in_loss=True)).tolist() == [0.0]
+    assert gradient(COST)[0] == pytest.approx(2 * 0.3 * -7.0)
     # And through whole updates: the released code's habit never moves, ours climbs to the cost that is there.
     stuck = free = eqx.tree_at(lambda c: c.value, critic(), Learner.of(tiny.linear([[0.0]] * 3, [-2.0])))
     for _ in range(5):
@@ -148,9 +148,9 @@ def test_value_learns_from_the_slow_copies_and_q_from_the_new_value() -> None:
     assert not tiny.same(c.value, a.value)
     batch = tiny.batch()
     target = iql.q_target(c.value.net, batch.costs, batch.next_observations, batch.terminated, FAR, COST)
-    slope = eqx.filter_grad(iql.q_loss)(old.q.net, batch.observations, batch.actions, target)
+    gradient = eqx.filter_grad(iql.q_loss)(old.q.net, batch.observations, batch.actions, target)
     # Adam's memory too: its first step is nearly the gradient's sign, which a wrong target could share.
-    tiny.close(c.q, old.q.step(slope, COST.learning_rate), rtol=1e-3)
+    tiny.close(c.q, old.q.step(gradient, COST.learning_rate), rtol=1e-3)
 
 
 def test_neither_loss_reaches_the_other_network() -> None:

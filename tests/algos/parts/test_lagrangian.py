@@ -24,7 +24,7 @@ def test_the_multiplier_by_hand() -> None:
     expected = [
         0.1 * 2 + 0.003 * 2 + 0.001 * 2,
         0.1 * 3 + 0.003 * 5 + 0.001 * 1,
-        0.0,  # the pile is gone, but does not become a debt
+        0.0,  # the sum is gone, but does not become a debt
         0.1 * 1 + 0.003 * 1 + 0.001 * 11,
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
@@ -44,9 +44,9 @@ def test_the_loss_prices_cost_but_not_its_own_multiplier() -> None:
     multiplier = 0.104  # an excess of 1, seen for the first time
     assert metrics["multiplier"] == pytest.approx(multiplier)
     assert loss == pytest.approx(-2 + multiplier * 1)
-    assert pid.pile == 1.0
-    slopes = jax.grad(lambda pair: lagrangian.lagrangian_loss(pair[0], pair[1], lagrangian.init(), budget, GAINS)[0])(
-        (reward, cost)
-    )
-    np.testing.assert_allclose(slopes[0], [-0.5, -0.5])
-    np.testing.assert_allclose(slopes[1], [multiplier / 2] * 2, rtol=1e-6)
+    assert pid.integral == 1.0
+    gradients = jax.grad(
+        lambda pair: lagrangian.lagrangian_loss(pair[0], pair[1], lagrangian.init(), budget, GAINS)[0]
+    )((reward, cost))
+    np.testing.assert_allclose(gradients[0], [-0.5, -0.5])
+    np.testing.assert_allclose(gradients[1], [multiplier / 2] * 2, rtol=1e-6)

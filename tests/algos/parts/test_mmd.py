@@ -26,7 +26,7 @@ def test_sets_of_samples_by_hand() -> None:
 
 def test_it_pulls_samples_towards_each_other_and_has_a_slope_where_they_meet() -> None:
     y = jnp.zeros((1, 1, 1))
-    slope = jax.grad(lambda x: gaussian_mmd(x, y, 50.0)[0])
-    assert slope(jnp.full((1, 1, 1), 0.5)).item() > 0
-    assert slope(jnp.full((1, 1, 1), -0.5)).item() < 0
-    assert np.isfinite(slope(y)).all()
+    gradient = jax.grad(lambda x: gaussian_mmd(x, y, 50.0)[0])
+    assert gradient(jnp.full((1, 1, 1), 0.5)).item() > 0
+    assert gradient(jnp.full((1, 1, 1), -0.5)).item() < 0
+    assert np.isfinite(gradient(y)).all()

@@ -20,16 +20,16 @@ def critic() -> qlearning.Critic:
 
 def test_the_mixture_of_the_twins_by_hand() -> None:
     observations, actions = jnp.asarray([[1.0], [2.0]]), jnp.asarray([[0.5], [-0.5]])  # Q1 = 2, 1; Q2 = 0, -1
-    assert qlearning.mixed(TWINS, observations, actions).tolist() == [0, -1]
-    np.testing.assert_allclose(qlearning.mixed(TWINS, observations, actions, 0.75), [0.5, -0.5], rtol=1e-6)
+    assert qlearning.combine_twins(TWINS, observations, actions).tolist() == [0, -1]
+    np.testing.assert_allclose(qlearning.combine_twins(TWINS, observations, actions, 0.75), [0.5, -0.5], rtol=1e-6)
 
 
 def test_the_highest_candidate_counts() -> None:
-    many = qlearning.repeated(jnp.asarray([[1.0], [-1.0]]), 3)
+    many = qlearning.repeat(jnp.asarray([[1.0], [-1.0]]), 3)
     assert many.shape == (3, 2, 1)
     candidates = jnp.asarray([[[-1.0], [1.0]], [[0.0], [0.5]], [[-0.7], [-1.0]]])
     # Row 1: Q1 = -1, 1, -0.4, Q2 = 0; the mixtures are -0.75, 0.25, -0.3. Row 2: Q1 = 1, 0, -3 and Q2 = 2.
-    np.testing.assert_allclose(qlearning.highest(TWINS, many, candidates, 0.75), [0.25, 1.25], rtol=1e-5)
+    np.testing.assert_allclose(qlearning.highest_q(TWINS, many, candidates, 0.75), [0.25, 1.25], rtol=1e-5)
 
 
 def test_targets_by_hand_and_nothing_after_the_end() -> None:
@@ -55,9 +55,9 @@ def test_a_step_follows_the_gradient_and_the_slow_copies_lag_behind() -> None:
     assert tiny.same(old.target_q, old.q.net)
     target = jnp.linspace(-1, 1, 16)
     new, metrics = qlearning.update(old, batch.observations, batch.actions, target, 1e-2, 0.1)
-    loss, slope = eqx.filter_value_and_grad(iql.q_loss)(old.q.net, batch.observations, batch.actions, target)
-    tiny.close(new.q, old.q.step(slope, 1e-2))
+    loss, gradient = eqx.filter_value_and_grad(iql.q_loss)(old.q.net, batch.observations, batch.actions, target)
+    tiny.close(new.q, old.q.step(gradient, 1e-2))
     tiny.close(new.target_q, jax.tree.map(lambda s, f: 0.9 * s + 0.1 * f, old.q.net, new.q.net), atol=1e-6)
-    q = qlearning.mixed(old.q.net, batch.observations, batch.actions)
+    q = qlearning.combine_twins(old.q.net, batch.observations, batch.actions)
     assert metrics["q_loss"] == pytest.approx(float(loss))
     assert metrics["q_max"] == pytest.approx(float(jnp.abs(q).max()))

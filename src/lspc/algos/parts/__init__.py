@@ -1,1 +1,1 @@
-"""What methods share: critics, generative models, weights, multipliers. A part knows of no method."""
+"""What methods share: critics, generative models, latent policies, weights, multipliers."""

@@ -45,7 +45,7 @@ def decode(decoder: MLP, observations: Array, latents: Array) -> Array:
     return jnp.tanh(decoder(observations, latents))
 
 
-def typical(noise: Array) -> Array:
+def clip_latents(noise: Array) -> Array:
     """Standard normal noise as latents of typical actions."""
     return jnp.clip(noise, -TYPICAL, TYPICAL)
 
@@ -68,7 +68,25 @@ def evidence_loss(
     return loss, {"loss": loss, "reconstruction": jnp.mean(error), "kl": jnp.mean(kl)}
 
 
-def fit(
+def update_weighted(
+    cvae: Learner[Cvae],
+    observations: Array,
+    actions: Array,
+    weights: Array,
+    key: PRNGKeyArray,
+    kl_weight: float,
+    kl_form: str,
+    learning_rate: float,
+) -> tuple[Learner[Cvae], Metrics]:
+    """One step towards the data's actions, each counted by its weight."""
+    noise = jax.random.normal(key, (weights.size, cvae.net.latent_dim))
+    gradient, metrics = eqx.filter_grad(evidence_loss, has_aux=True)(
+        cvae.net, observations, actions, weights, noise, kl_weight, kl_form
+    )
+    return cvae.step(gradient, learning_rate), metrics
+
+
+def update(
     cvae: Learner[Cvae],
     observations: Array,
     actions: Array,
@@ -78,9 +96,7 @@ def fit(
 ) -> tuple[Learner[Cvae], Metrics]:
     """One step towards the data's actions, all alike: the CVAE of BCQ, BEAR and CPQ."""
     size, action_dim = actions.shape
-    noise = jax.random.normal(key, (size, cvae.net.latent_dim))
     # They average the error over the action's dimensions where we sum it: the same balance, and Adam ignores scale.
-    gradient, metrics = eqx.filter_grad(evidence_loss, has_aux=True)(
-        cvae.net, observations, actions, jnp.ones(size), noise, kl_weight * action_dim, "mean"
+    return update_weighted(
+        cvae, observations, actions, jnp.ones(size), key, kl_weight * action_dim, "mean", learning_rate
     )
-    return cvae.step(gradient, learning_rate), metrics

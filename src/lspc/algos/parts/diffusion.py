@@ -70,7 +70,7 @@ def schedule(steps: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return alphas.astype(np.float32), np.cumprod(alphas).astype(np.float32)
 
 
-def noised(actions: Array, noise: Array, times: Int[Array, " batch"], steps: int) -> Array:
+def add_noise(actions: Array, noise: Array, times: Int[Array, " batch"], steps: int) -> Array:
     kept = jnp.asarray(schedule(steps)[1])[times][..., None]
     return jnp.sqrt(kept) * actions + jnp.sqrt(1.0 - kept) * noise
 
@@ -80,7 +80,7 @@ def denoising_loss(
     key: PRNGKeyArray | None, steps: int,
 ) -> Array:  # fmt: skip
     """E[w |noise - epsilon_theta|^2]: weighted cloning, as a diffusion model does it."""
-    guessed = net(observations, noised(actions, noise, times, steps), times.astype(jnp.float32), key)
+    guessed = net(observations, add_noise(actions, noise, times, steps), times.astype(jnp.float32), key)
     return jnp.mean(weights * jnp.sum((guessed - noise) ** 2, axis=-1))
 
 

@@ -16,14 +16,14 @@ def moments(parameters: Float[Array, "*batch twice"], smallest: float, largest: 
     return mean, jnp.clip(log_std, smallest, largest)
 
 
-def unsquashed(actor: MLP, observations: Array, noise: Array) -> Array:
+def sample_before_tanh(actor: MLP, observations: Array, noise: Array) -> Array:
     """An actor's action before tanh."""
     mean, log_std = moments(actor(observations), -5.0, 2.0)
     return mean + jnp.exp(log_std) * noise
 
 
-def squashed(actor: MLP, observations: Array, noise: Array) -> Array:
-    return jnp.tanh(unsquashed(actor, observations, noise))
+def sample(actor: MLP, observations: Array, noise: Array) -> Array:
+    return jnp.tanh(sample_before_tanh(actor, observations, noise))
 
 
 def log_likelihood(actor: MLP, observations: Array, actions: Array) -> Float[Array, " *batch"]:
@@ -46,4 +46,4 @@ class GaussianPolicy(Policy):
         return self.actor.layers[-1].bias.shape[-1] // 2
 
     def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
-        return squashed(self.actor, self.normaliser(observations), noise)
+        return sample(self.actor, self.normaliser(observations), noise)

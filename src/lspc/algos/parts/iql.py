@@ -5,6 +5,7 @@ by an upper expectile (what the better actions of the data reach); the cost crit
 lower expectile (the cost that the more careful actions of the data run up).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.nets import MLP, Learner
+from lspc.nets import MLP, Learner, polyak_update
 
 Twins = tuple[MLP, MLP]
 
@@ -89,6 +90,26 @@ def q_loss(q: Twins, observations: Array, actions: Array, target: Array) -> Arra
     return sum((jnp.mean((net(observations, actions)[..., 0] - target) ** 2) for net in q), start=jnp.zeros(()))
 
 
+def step(
+    critic: Critic, observations: Array, actions: Array, target: Callable[[MLP], Array], config: CriticConfig
+) -> tuple[Critic, CriticReport]:
+    """One step of V, then of the twin Qs towards `target(V)`, then of their slow copies.
+
+    The report speaks of the V and the slow Qs before the step.
+    """
+    q = twin(critic.target_q, observations, actions, is_cost=config.is_cost)
+    (v_loss, predicted), gradient = eqx.filter_value_and_grad(value_loss, has_aux=True)(
+        critic.value.net, observations, q, config
+    )
+    value = critic.value.step(gradient, config.learning_rate)
+    # The target is an argument of the loss that is not differentiated: V does not learn from Q's error.
+    td_loss, gradient = eqx.filter_value_and_grad(q_loss)(critic.q.net, observations, actions, target(value.net))
+    fast = critic.q.step(gradient, config.learning_rate)
+    slow = polyak_update(critic.target_q, fast.net, config.target_rate)
+    report = CriticReport(q - predicted, predicted, q, {"value_loss": v_loss, "q_loss": td_loss})
+    return Critic(fast, slow, value), report
+
+
 def update(
     critic: Critic,
     observations: Array,
@@ -99,25 +120,19 @@ def update(
     largest: Array,
     config: CriticConfig,
 ) -> tuple[Critic, CriticReport]:
-    """One step of V, then of the twin Qs, then of their slow copies; no value can mean more than `largest`."""
-    q = twin(critic.target_q, observations, actions, is_cost=config.is_cost)
-    (v_loss, predicted), gradient = eqx.filter_value_and_grad(value_loss, has_aux=True)(
-        critic.value.net, observations, q, config
+    """One step towards signal + discount * V(s'); no value can mean more than `largest`."""
+    critic, report = step(
+        critic,
+        observations,
+        actions,
+        lambda value: q_target(value, signal, next_observations, ends, largest, config),
+        config,
     )
-    value = critic.value.step(gradient, config.learning_rate)
-
-    target = q_target(value.net, signal, next_observations, ends, largest, config)
-    td_loss, gradient = eqx.filter_value_and_grad(q_loss)(critic.q.net, observations, actions, target)
-    fast = critic.q.step(gradient, config.learning_rate)
-    slow = jax.tree.map(lambda old, new: old + config.target_rate * (new - old), critic.target_q, fast.net)
-
-    if config.is_cost:
-        predicted = jnp.maximum(predicted, 0.0)
+    value = jnp.maximum(report.value, 0.0) if config.is_cost else report.value
     metrics = {
-        "value_loss": v_loss,
-        "q_loss": td_loss,
-        "value_mean": jnp.mean(predicted),
-        "value_max": jnp.max(jnp.abs(predicted)),
-        "q_mean": jnp.mean(q),
+        **report.metrics,
+        "value_mean": jnp.mean(value),
+        "value_max": jnp.max(jnp.abs(value)),
+        "q_mean": jnp.mean(report.q),
     }
-    return Critic(fast, slow, value), CriticReport(q - predicted, predicted, q, metrics)
+    return critic, CriticReport(report.q - value, value, report.q, metrics)

@@ -61,7 +61,7 @@ def discounted_budget(budget: float, discount: float, steps: int) -> float:
 class Pid(eqx.Module):
     excess: Array
     """The last one seen."""
-    pile: Array
+    integral: Array
     """All of them added up, never below zero."""
 
 
@@ -71,10 +71,11 @@ def init() -> Pid:
 
 def control(pid: Pid, excess: Array, gains: Gains) -> tuple[Pid, Array]:
     """The controller's next memory and the multiplier, which is never negative."""
-    proportional, integral, derivative = gains
-    pile = jax.nn.relu(pid.pile + excess)
+    proportional_gain, integral_gain, derivative_gain = gains
+    integral = jax.nn.relu(pid.integral + excess)
     growth = jax.nn.relu(excess - pid.excess)
-    return Pid(excess, pile), proportional * jax.nn.relu(excess) + integral * pile + derivative * growth
+    multiplier = proportional_gain * jax.nn.relu(excess) + integral_gain * integral + derivative_gain * growth
+    return Pid(excess, integral), multiplier
 
 
 def lagrangian_loss(

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 from lspc.algos.base import Batch, Metrics, Normaliser, Spec
 from lspc.algos.parts import cvae, iql, lagrangian
 from lspc.algos.parts.iql import Twins
-from lspc.nets import MLP, Learner, Net
+from lspc.nets import MLP, Learner, polyak_update
 
 Interval = tuple[Array, Array]
 
@@ -92,22 +92,24 @@ def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
     return {"reward/q_max": 10 * max(reward, 0.1), "cost/q_max": 10 * max(cost, 0.1)}
 
 
-def mixed(q: Twins, observations: Array, actions: Array, smaller_share: float = 1.0) -> Float[Array, " *batch"]:
+def combine_twins(
+    q: Twins, observations: Array, actions: Array, smaller_share: float = 1.0
+) -> Float[Array, " *batch"]:
     """The smaller of the twins, or a mixture with the larger (lambda min + (1 - lambda) max)."""
     first, second = (net(observations, actions)[..., 0] for net in q)
     return smaller_share * jnp.minimum(first, second) + (1.0 - smaller_share) * jnp.maximum(first, second)
 
 
-def repeated(observations: Float[Array, "batch o"], count: int) -> Float[Array, "count batch o"]:
+def repeat(observations: Float[Array, "batch o"], count: int) -> Float[Array, "count batch o"]:
     """The same observations for each of several candidate actions."""
     return jnp.broadcast_to(observations, (count, *observations.shape))
 
 
-def highest(
+def highest_q(
     q: Twins, observations: Float[Array, "n batch o"], candidates: Float[Array, "n batch a"], smaller_share: float
 ) -> Float[Array, " batch"]:
     """The mixture's value of the candidate that has the highest."""
-    return jnp.max(mixed(q, observations, candidates, smaller_share), axis=0)
+    return jnp.max(combine_twins(q, observations, candidates, smaller_share), axis=0)
 
 
 def bellman_target(signal: Array, following: Array, ends: Array, discount: float, allowed: Interval) -> Array:
@@ -117,12 +119,7 @@ def bellman_target(signal: Array, following: Array, ends: Array, discount: float
 
 def step(critic: Critic, gradient: Twins, learning_rate: float, target_rate: float) -> Critic:
     fast = critic.q.step(gradient, learning_rate)
-    return Critic(fast, follow(critic.target_q, fast.net, target_rate))
-
-
-def follow(slow: Net, fast: Net, target_rate: float) -> Net:
-    """Polyak: the slow copy takes over a share of the fast one."""
-    return jax.tree.map(lambda old, new: old + target_rate * (new - old), slow, fast)
+    return Critic(fast, polyak_update(critic.target_q, fast.net, target_rate))
 
 
 def update(
@@ -130,7 +127,7 @@ def update(
 ) -> tuple[Critic, Metrics]:
     """One step of the twins towards the target, then of their slow copies."""
     loss, gradient = eqx.filter_value_and_grad(iql.q_loss)(critic.q.net, observations, actions, target)
-    q = mixed(critic.q.net, observations, actions)
+    q = combine_twins(critic.q.net, observations, actions)
     metrics = {"q_loss": loss, "q_mean": jnp.mean(q), "q_max": jnp.max(jnp.abs(q))}
     return step(critic, gradient, learning_rate, target_rate), metrics
 
@@ -140,11 +137,10 @@ def update_both(
     smaller_share: float, config: Config,
 ) -> tuple[Critic, Critic, dict[str, Metrics]]:  # fmt: skip
     """One step of Q_r and of Q_c towards the highest of the candidates in the next state (BCQ and BEAR)."""
-    ends = jnp.maximum(batch.terminated, batch.truncated)
 
     def learn(critic: Critic, signal: Array, allowed: Interval) -> tuple[Critic, Metrics]:
-        value = highest(critic.target_q, following, candidates, smaller_share)
-        target = bellman_target(signal, value, ends, config.discount, allowed)
+        value = highest_q(critic.target_q, following, candidates, smaller_share)
+        target = bellman_target(signal, value, batch.ends, config.discount, allowed)
         return update(critic, batch.observations, batch.actions, target, config.learning_rate, config.target_rate)
 
     reward, reward_metrics = learn(state.reward, config.reward_scale * batch.rewards, state.limits.reward)

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lspc.algos.base import Metrics
+
 
 def advantage_weight(advantage: Float[Array, " batch"], temperature: float, largest: float) -> Float[Array, " batch"]:
     """exp(temperature * advantage), clipped: the paper's w_c and exp(zeta A_r)."""
@@ -33,6 +35,36 @@ def sharpest_weight(advantage: Float[Array, " batch"], share: float) -> tuple[Fl
     low, _ = jax.lax.fori_loop(0, 20, halve, (jnp.asarray(-10.0), jnp.asarray(10.0)))
     weights = jnp.exp(jnp.exp(low) * below_best)
     return weights / jnp.mean(weights), jnp.exp(low)
+
+
+def temper_weights(
+    advantage: Float[Array, " batch"], temperature: float, share: float | None, largest: float
+) -> tuple[Float[Array, " batch"], Metrics]:
+    """Weights with the temperature that leaves `share` of the batch or, without a share, with the one given."""
+    if share is not None:
+        weights, found = sharpest_weight(advantage, share)
+        return weights, {"temperature": found, "clipped": jnp.zeros(())}
+    weights = advantage_weight(advantage, temperature, largest)
+    return weights, {"temperature": jnp.asarray(temperature), "clipped": jnp.mean(weights >= largest)}
+
+
+def mask_costly(
+    weights: Float[Array, " batch"],
+    value: Float[Array, " batch"],
+    q: Float[Array, " batch"],
+    threshold: float | None,
+    *,
+    renormalise: bool,
+) -> Float[Array, " batch"]:
+    """Nothing for transitions whose V_c or Q_c reaches the threshold, if there is one.
+
+    What is left then counts as a share of the whole batch or, renormalised, as if it were all of it.
+    """
+    if threshold is None:
+        return weights
+    allowed = (value < threshold) & (q < threshold)
+    kept = jnp.maximum(jnp.mean(allowed), 1.0 / weights.size) if renormalise else 1.0
+    return jnp.where(allowed, weights, 0.0) / kept
 
 
 def affordable_weight(
