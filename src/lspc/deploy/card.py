@@ -67,7 +67,7 @@ def _expected(
             f"{_told(measured, 'reward')} |",
             "",
             f"Intervals are meant to hold the truth {calibration.confidence:.0%} of the time. The predictions come "
-            "from models of the world learned from the data, and were checked on held-out episodes.",
+            "from dynamics models learned from the data, and were checked on held-out episodes.",
         ]
     elif calibration:
         lines += _curve(calibration)

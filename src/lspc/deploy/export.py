@@ -7,8 +7,8 @@ import numpy as np
 
 from lspc import evaluation, files
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration import check
-from lspc.calibration.choosing import FILE, Choice
+from lspc.calibration import FILE, check
+from lspc.calibration.choosing import Choice
 from lspc.deploy.card import write_card
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
