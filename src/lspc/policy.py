@@ -149,8 +149,8 @@ class TrainedPolicy:
 
         found, net = self.calibration, self._lspc()
         assert self.folder is not None
-        evidence = calibration.load_evidence(self.folder, found, Spec(**_tuples(self.card["spec"])))
-        return Guard(net, evidence, found)
+        models = calibration.load_guard_models(self.folder, found, Spec(**_tuples(self.card["spec"])))
+        return Guard(net, models, found)
 
     def _lspc(self) -> LspcPolicy:
         if not isinstance(self.net, LspcPolicy):

@@ -8,7 +8,7 @@ from helpers.calibrated import UPPER, add_calibration, finished_run, made, point
 
 from lspc import files
 from lspc.calibration import check
-from lspc.calibration.check import judge, verify
+from lspc.calibration.check import compare, verify
 from lspc.data import Dataset
 from lspc.evaluation import Record
 from lspc.tasks import get_task
@@ -28,7 +28,7 @@ def test_the_verdict_by_hand() -> None:
     """Predicted upper bounds 6, 12, 18 and 60; the second eps costs more than was predicted."""
     costs = {0.02: [2.0, 4.0], 0.5: [10.0, 16.0], 1.0: [8.0, 10.0], 2.0: [40.0, 44.0]}
     rewards = {0.02: 2.0, 0.5: 50.0, 1.0: 80.0, 2.0: 250.0}
-    found = judge(records(costs, rewards), TASK, made(), [12.0, 20.0, 5.0, 60.0])
+    found = compare(records(costs, rewards), TASK, made(), [12.0, 20.0, 5.0, 60.0])
     assert found.episodes == 2
     assert [truth.restriction for truth in found.truths] == list(UPPER)
     assert [truth.cost for truth in found.truths] == [3.0, 13.0, 9.0, 42.0]
@@ -48,19 +48,19 @@ def test_the_verdict_by_hand() -> None:
 
 def test_reward_lost_is_a_share_of_the_normalised_reward() -> None:
     rewards = {0.02: -60.0, 0.5: -50.0, 1.0: 0.0, 2.0: 100.0}
-    found = judge(records({eps: [1.0] for eps in UPPER}, rewards), replace(TASK, reward_min=-100.0), made(), [12.0])
+    found = compare(records({eps: [1.0] for eps in UPPER}, rewards), replace(TASK, reward_min=-100.0), made(), [12.0])
     assert found.verdicts[0].reward_lost == pytest.approx(150 / 200)
 
 
 def test_a_choice_that_earns_more_than_the_best_allowed_has_lost_nothing() -> None:
     """It broke the budget, which is told by `kept`."""
     costs = {0.02: [1.0], 0.5: [20.0], 1.0: [30.0], 2.0: [40.0]}
-    (found,) = judge(records(costs, {0.02: 5.0, 0.5: 50.0, 1.0: 60.0, 2.0: 70.0}), TASK, made(), [12.0]).verdicts
+    (found,) = compare(records(costs, {0.02: 5.0, 0.5: 50.0, 1.0: 60.0, 2.0: 70.0}), TASK, made(), [12.0]).verdicts
     assert (found.kept, found.reward_lost, found.best_restriction) == (False, 0.0, 0.02)
 
 
 def test_when_nothing_keeps_the_budget_there_is_no_best() -> None:
-    (found,) = judge(
+    (found,) = compare(
         records({eps: [99.0] for eps in UPPER}, dict.fromkeys(UPPER, 1.0)), TASK, made(), [12.0]
     ).verdicts
     assert (found.best_restriction, found.best_reward, found.reward_lost, found.kept) == (None, None, None, False)

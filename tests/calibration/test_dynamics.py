@@ -1,4 +1,4 @@
-"""Models of the world: policies tried in them cost and earn what they really do, where the answer is known."""
+"""Dynamics models: policies tried in them cost and earn what they really do, where the answer is known."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from helpers.known_plants import HORIZON, Constant, Pulling, drifting, logged, r
 
 from lspc.calibration import dynamics
 from lspc.calibration.dynamics import Config
-from lspc.calibration.fitted_q import Family
+from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
 from lspc.errors import UserError
 
@@ -25,37 +25,41 @@ def drift() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def models(drift: Dataset) -> dynamics.World:
+def models(drift: Dataset) -> dynamics.DynamicsModel:
     return dynamics.fit(drift, SMALL)
 
 
-def estimates(models: dynamics.World, family: Family, dataset: Dataset, knobs: list[float], steps: int) -> np.ndarray:
-    return dynamics.rolled_out(models, family, dataset.initial_observations, np.array(knobs), steps).mean(axis=0)
+def estimates(
+    models: dynamics.DynamicsModel, family: PolicyFamily, dataset: Dataset, parameters: list[float], steps: int
+) -> np.ndarray:
+    return dynamics.roll_out(models, family, dataset.initial_observations, np.array(parameters), steps).mean(axis=0)
 
 
 def begun_in(dataset: Dataset) -> np.ndarray:
     """The beginnings that a roll-out takes, when there are more than it needs."""
-    places = np.linspace(0, len(dataset.episodes) - 1, dynamics.BEGINNINGS).astype(int)
+    places = np.linspace(0, len(dataset.episodes) - 1, dynamics.INITIAL_STATES).astype(int)
     return dataset.initial_observations[places, 0]
 
 
 @pytest.mark.parametrize("steps", [HORIZON, HORIZON // 2, 1])
-def test_policies_cost_and_earn_what_they_really_do(drift: Dataset, models: dynamics.World, steps: int) -> None:
+def test_policies_cost_and_earn_what_they_really_do(
+    drift: Dataset, models: dynamics.DynamicsModel, steps: int
+) -> None:
     """As long as they are followed and no longer."""
-    knobs = [-0.8, -0.4, 0.0, 0.4, 0.8]
-    found = estimates(models, Constant(), drift, knobs, steps)
-    wanted = np.array([truth(drifting, Constant(), knob, begun_in(drift), steps) for knob in knobs])
+    parameters = [-0.8, -0.4, 0.0, 0.4, 0.8]
+    found = estimates(models, Constant(), drift, parameters, steps)
+    wanted = np.array([truth(drifting, Constant(), parameter, begun_in(drift), steps) for parameter in parameters])
     size = np.ptp(wanted, axis=0)
     np.testing.assert_allclose(found / size, wanted / size, atol=0.04)
-    assert (np.diff(found[:, 1]) > 0).all()  # costlier from knob to knob
+    assert (np.diff(found[:, 1]) > 0).all()  # costlier from parameter to parameter
     assert (np.diff(found[:, 0]) < 0).all()
 
 
 def test_policies_react_to_what_they_see() -> None:
     """Pulling the state to zero costs next to nothing, pushing it away about 1."""
-    dataset, family, knobs = logged(straying), Pulling(jnp.ones(())), [-0.8, 0.0, 0.8]
-    found = estimates(dynamics.fit(dataset, SMALL), family, dataset, knobs, HORIZON)[:, 1]
-    wanted = [truth(straying, family, knob, begun_in(dataset))[1] for knob in knobs]
+    dataset, family, parameters = logged(straying), Pulling(jnp.ones(())), [-0.8, 0.0, 0.8]
+    found = estimates(dynamics.fit(dataset, SMALL), family, dataset, parameters, HORIZON)[:, 1]
+    wanted = [truth(straying, family, parameter, begun_in(dataset))[1] for parameter in parameters]
     np.testing.assert_allclose(found, wanted, atol=0.2)
     assert found[0] < found[1] < found[2]
 
@@ -67,16 +71,16 @@ def test_nothing_is_counted_after_the_end() -> None:
     np.testing.assert_allclose(found, [[HORIZON, HORIZON], [1, 1]], atol=0.3)
 
 
-def test_a_timeout_is_no_end_of_the_world(drift: Dataset, models: dynamics.World) -> None:
+def test_a_timeout_is_no_end_of_an_episode(drift: Dataset, models: dynamics.DynamicsModel) -> None:
     one = jax.tree.map(lambda leaf: leaf[0], models)
     *_, goes_on = one.step(jnp.asarray(drift.observations), jnp.asarray(drift.actions))
     assert goes_on.min() > 0.99
 
 
 def test_nothing_is_believed_beyond_what_the_data_hold(drift: Dataset) -> None:
-    model = dynamics.init(jax.random.key(0), drift, BRIEF)
+    model = dynamics.init(jax.random.key(0), drift, BRIEF).model
     for bias in (1e4, -1e4):
-        places = lambda w: (w.nets.motion.layers[-1].bias, w.nets.outcome.layers[-1].bias)  # noqa: E731
+        places = lambda m: (m.nets.motion.layers[-1].bias, m.nets.outcome.layers[-1].bias)  # noqa: E731
         wild = eqx.tree_at(places, model, (jnp.full(1, bias), jnp.full(3, bias)))
         following, signals, goes_on = wild.step(jnp.zeros((1, 1)), jnp.zeros((1, 1)))
         edge = drift.observations.max() if bias > 0 else drift.observations.min()
@@ -85,9 +89,9 @@ def test_nothing_is_believed_beyond_what_the_data_hold(drift: Dataset) -> None:
         assert goes_on.item() == pytest.approx(0.0 if bias > 0 else 1.0, abs=1e-6)
 
 
-def test_recorded_actions_are_replayed_from_recorded_states(models: dynamics.World) -> None:
+def test_recorded_actions_are_replayed_from_recorded_states(models: dynamics.DynamicsModel) -> None:
     unseen = logged(drifting, episodes=20, seed=9)
-    predicted, true = dynamics.replayed(models, unseen, stretch=5)
+    predicted, true = dynamics.replay(models, unseen, stretch=5)
     # In each episode of twelve steps: two stretches from its start, and the one that reaches its end.
     assert predicted.shape == (SMALL.members, 60, 2)
     by_hand = [
@@ -100,9 +104,9 @@ def test_recorded_actions_are_replayed_from_recorded_states(models: dynamics.Wor
     assert np.corrcoef(predicted.mean(0)[:, 1], true[:, 1])[0, 1] > 0.95
 
 
-def test_stretches_longer_than_any_episode_are_refused(models: dynamics.World, drift: Dataset) -> None:
+def test_stretches_longer_than_any_episode_are_refused(models: dynamics.DynamicsModel, drift: Dataset) -> None:
     with pytest.raises(UserError, match=f"no held-out episode has {HORIZON + 1} steps"):
-        dynamics.replayed(models, drift, HORIZON + 1)
+        dynamics.replay(models, drift, HORIZON + 1)
 
 
 def leaves(tree: Any) -> list[np.ndarray]:
@@ -114,7 +118,7 @@ def test_only_the_networks_learn_members_differ_and_the_seed_decides(drift: Data
     first = dynamics.fit(drift, BRIEF, on_progress=told.append)
     again, other = dynamics.fit(drift, BRIEF), dynamics.fit(drift, BRIEF, seed=1)
     assert told[-1] == BRIEF.updates
-    fresh = dynamics.init(jax.random.key(0), drift, BRIEF)
+    fresh = dynamics.init(jax.random.key(0), drift, BRIEF).model
     for name in ("normaliser", "change_mean", "change_std", "lowest", "highest", "reward_mean", "largest_cost"):
         for given, learned in zip(leaves(getattr(fresh, name)), leaves(getattr(first, name)), strict=True):
             np.testing.assert_array_equal(np.broadcast_to(given, learned.shape), learned)

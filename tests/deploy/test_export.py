@@ -1,5 +1,6 @@
 """From a run to the files that leave it: what they hold, what they say, and when nothing is written."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -7,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from helpers.calibrated import add_calibration, finished_run, observations
+from helpers.exported import FEED_FORWARD, leave_run, open_session
 
 import lspc.deploy
 from lspc import algos, evaluation, files, training
@@ -17,7 +18,6 @@ from lspc.data import Dataset
 from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
-from lspc.tasks import get_task
 from lspc.version import __version__
 
 
@@ -35,10 +35,7 @@ def run(trained: Path, dataset: Dataset, tmp_path: Path) -> Path:
 
 
 def actions(path: Path, seen: np.ndarray, **inputs: Any) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(["action"], {"observation": seen, **inputs})[0])
+    return np.asarray(open_session(path).run(["action"], {"observation": seen, **inputs})[0])
 
 
 def facts(path: Path) -> dict[str, str]:
@@ -66,6 +63,7 @@ def test_without_a_budget_eps_is_an_input(run: Path, dataset: Dataset, tmp_path:
     assert described["training_seed"] == "0"
     assert described["config"] == files.content_hash(files.read_run(run)["config"])
     assert (described["eps"], described["eps_range"]) == ("1", "[0.02, 2.0]")
+    assert (described["method"], described["policy"]) == ("lspc", "LSPC-O")
     assert "budget" not in described
 
 
@@ -168,14 +166,73 @@ def test_a_budget_needs_a_calibration(trained: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_other_methods_and_the_converse_are_refused(dataset: Dataset, tmp_path: Path) -> None:
-    bc = algos.get("bc").Config(steps=2, batch_size=8, hidden=(8, 8))
-    cloned = training.train(dataset, tmp_path / "bc", bc, method="bc", task=get_task("BallRun"))
-    with pytest.raises(UserError, match="policies of LSPC can be exported, not those of bc"):
-        export(cloned, tmp_path / "policy.onnx")
-    swapped = finished_run(dataset, tmp_path / "converse", roles="converse", steps=2)
-    with pytest.raises(UserError, match="policies of LSPC can be exported"):
-        export(swapped, tmp_path / "policy.onnx")
+@pytest.mark.parametrize("method", FEED_FORWARD)
+def test_every_feed_forward_method_is_exported(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = leave_run(tmp_path / "run", method, dataset, "BallRun")
+    model, card = export(run, Path("policy.onnx"))
+    seen, policy = observations(50, dataset), load_policy(run)
+    np.testing.assert_allclose(actions(model, seen), policy.act(seen), atol=1e-5)
+    assert facts(model)["method"] == method
+    found: dict[str, Any] = {}
+    exec(card.read_text().partition("```python\n")[2].partition("```")[0], found)
+    np.testing.assert_allclose(found["action"][0], policy.act(np.zeros(7)), atol=1e-5)
+
+
+def test_the_card_says_the_method_and_its_budget(dataset: Dataset, tmp_path: Path) -> None:
+    run = leave_run(tmp_path / "cpq", "cpq", dataset, "BallRun", budget=12.5)
+    model, path = export(run, tmp_path / "policy.onnx")
+    card = path.read_text()
+    assert "# CPQ policy for BallRun" in card
+    assert "by `cpq` (CPQ: unknown actions count as costly" in card
+    assert "with a budget of 12.5, the cost that an episode may have." in card
+    assert "Not measured (`lspc evaluate`) yet." in card
+    assert "kept on average over episodes" in card
+    assert not {"eps", "safe_action", "judge", "calibrate"} & set(re.findall(r"\w+", card))  # LSPC's own
+    assert (facts(model)["policy"], facts(model)["budget"]) == ("CPQ", "12.5")
+    assert "eps" not in facts(model)
+
+
+def test_the_card_of_bc_with_and_without_a_budget(dataset: Dataset, tmp_path: Path) -> None:
+    known = {"policy": "BC-Safe (20)", "restriction": None}
+    run = leave_run(tmp_path / "safe", "bc", dataset, "BallRun", budget=20.0)
+    files.write_jsonl(run / "evaluations.jsonl", [record(10, 1, **known), record(30, 2, **known), record(99, 3)])
+    card = export(run, tmp_path / "policy.onnx")[1].read_text()
+    assert "# BC-Safe (20) policy for BallRun" in card
+    assert "over 2 episodes: cost 20, reward 200, 50% of them over budget." in card
+    assert "not been tried" not in card
+    plain = leave_run(tmp_path / "plain", "bc", dataset, budget=None)
+    model, path = export(plain, tmp_path / "policy.onnx")
+    card = path.read_text()
+    assert "# BC policy for logged data" in card
+    assert "with no budget in mind." in card
+    assert "- It was trained for no budget" in card
+    assert "budget" not in facts(model)
+
+
+def test_the_converse_is_exported_without_a_safe_action(dataset: Dataset, tmp_path: Path) -> None:
+    run = leave_run(tmp_path / "run", "lspc", dataset, "BallRun", roles="converse")
+    model, path = export(run, tmp_path / "policy.onnx")
+    seen = observations(50, dataset)
+    told = actions(model, seen, eps=np.array([0.5], np.float32))
+    np.testing.assert_allclose(told, load_policy(run, restriction=0.5).act(seen), atol=1e-5)
+    card = path.read_text()
+    assert "# converse LSPC-O policy for BallRun" in card
+    assert "with eps, the restriction, as an input" in card
+    assert "`cost` and `reward`" in card
+    assert "safe_action" not in card
+
+
+def test_what_cannot_be_exported_is_refused(dataset: Dataset, tmp_path: Path) -> None:
+    sequence = leave_run(tmp_path / "cdt", "cdt", dataset)
+    with pytest.raises(UserError, match="a policy of cdt remembers its episode; only those that act on the obs"):
+        export(sequence, tmp_path / "policy.onnx")
+    for method, settings in (("bc", {}), ("cpq", {}), ("fisor", {}), ("lspc", {"roles": "converse"})):
+        other = leave_run(tmp_path / method, method, dataset, **settings)
+        with pytest.raises(UserError, match=f"a policy of {method} has none to fix; export it without one"):
+            export(other, tmp_path / "policy.onnx", budget=10)
     with pytest.raises(UserError, match="is it the folder of a run"):
         export(tmp_path / "nowhere", tmp_path / "policy.onnx")
     assert not list(tmp_path.glob("policy*"))
@@ -205,7 +262,7 @@ def test_a_failed_export_leaves_the_old_file_alone(
 
 
 def test_without_onnx_the_extra_is_named(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(lspc.deploy, "onnx_graph", raising=False)
-    monkeypatch.setitem(sys.modules, "lspc.deploy.onnx_graph", None)
+    monkeypatch.delattr(lspc.deploy, "onnx_policies", raising=False)
+    monkeypatch.setitem(sys.modules, "lspc.deploy.onnx_policies", None)
     with pytest.raises(UserError, match=r"onnx is not installed: pip install 'lspc\[deploy\]'"):
         export(trained, tmp_path / "policy.onnx")

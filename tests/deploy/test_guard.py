@@ -1,4 +1,4 @@
-"""The guard, step by step, with judges whose prediction is known: so much cost at every step to come."""
+"""The guard, step by step, with predictions that are known: so much cost at every step to come."""
 
 from dataclasses import fields, replace
 
@@ -6,13 +6,13 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.calibrated import HORIZON, constant_judges, evidence, made, untrained
+from helpers.calibrated import HORIZON, constant_fitted_q, guard_models, made, untrained
 from jaxtyping import Array
 
 from lspc.acting import Seen
 from lspc.algos.base import Spec
 from lspc.calibration import fitted_q
-from lspc.calibration.choosing import Evidence
+from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.deploy import guard
 from lspc.deploy.guard import TOO_COSTLY, TRUSTED, UNFAMILIAR, Guard
@@ -40,7 +40,7 @@ def seen(uncentred: Dataset) -> np.ndarray:
 
 @pytest.fixture
 def watched(uncentred: Dataset) -> Guard:
-    return Guard(untrained(uncentred), evidence(Spec.of(uncentred), (RATE, RATE)), made())
+    return Guard(untrained(uncentred), guard_models(Spec.of(uncentred), (RATE, RATE)), made())
 
 
 @pytest.fixture(scope="module")
@@ -70,37 +70,37 @@ def test_a_spent_budget_leaves_lspc_s_alone(watched: Guard, seen: np.ndarray, ac
 
 
 def test_nothing_left_is_enough_for_what_costs_nothing(uncentred: Dataset, seen: np.ndarray, actions: tuple) -> None:
-    free = Guard(untrained(uncentred), evidence(Spec.of(uncentred), (0.0, 0.0)), made())
+    free = Guard(untrained(uncentred), guard_models(Spec.of(uncentred), (0.0, 0.0)), made())
     np.testing.assert_allclose(free.act(seen, budget_left=0.0, steps_left=HORIZON), actions[0], atol=1e-6)
 
 
 def test_the_ensembles_mean_counts(uncentred: Dataset) -> None:
     asked = jnp.asarray(uncentred.observations[:1]), jnp.zeros((1, 2)), jnp.full(1, 8.0)
-    found = guard.expected_cost(untrained(uncentred), evidence(Spec.of(uncentred), (0.1, 0.3)), *asked)
+    found = guard.predict_cost(untrained(uncentred), guard_models(Spec.of(uncentred), (0.1, 0.3)), *asked)
     assert found.tolist() == pytest.approx([8 * 0.2])
 
 
-class Echo(fitted_q.Judge):
-    """Expects its knob as the cost of every step."""
+class Echo(fitted_q.FittedQ):
+    """Expects its parameter as the cost of every step."""
 
-    def __call__(self, observations: Array, actions: Array, left: Array, knobs: Array) -> Array:
-        cost = knobs * left
+    def __call__(self, observations: Array, actions: Array, steps_left: Array, parameters: Array) -> Array:
+        cost = parameters * steps_left
         return jnp.stack([jnp.zeros_like(cost), cost], axis=-1)
 
 
-def test_the_judges_are_told_the_eps_that_acts(uncentred: Dataset) -> None:
-    found = evidence(Spec.of(uncentred))
-    echo = Echo(**{field.name: getattr(found.judges, field.name) for field in fields(found.judges)})
-    found, policy = Evidence(echo, found.landmarks), untrained(uncentred)
+def test_the_prediction_is_for_the_eps_that_acts(uncentred: Dataset) -> None:
+    found = guard_models(Spec.of(uncentred))
+    echo = Echo(**{field.name: getattr(found.fitted_q, field.name) for field in fields(found.fitted_q)})
+    found, policy = GuardModels(echo, found.landmarks), untrained(uncentred)
     asked = jnp.asarray(uncentred.observations[:1]), jnp.zeros((1, 2)), jnp.full(1, 10.0)
-    costs = [guard.expected_cost(policy.at(eps), found, *asked).item() for eps in (0.02, 1.0, 2.0)]
+    costs = [guard.predict_cost(policy.at(eps), found, *asked).item() for eps in (0.02, 1.0, 2.0)]
     assert costs == pytest.approx([0.2, 10.0, 20.0])
 
 
 def test_an_unfamiliar_state_is_lspc_s_whatever_the_budget(uncentred: Dataset, seen: np.ndarray) -> None:
     spec, policy = Spec.of(uncentred), untrained(uncentred)
     mean, std = np.array(spec.observation_mean, np.float32), np.array(spec.observation_std, np.float32)
-    watched = Guard(policy, evidence(spec, (RATE, RATE)), made(familiar_within=3.0))
+    watched = Guard(policy, guard_models(spec, (RATE, RATE)), made(familiar_within=3.0))
     card = {"spec": {"observation_dim": 7}}
     for feature in (0, 3):  # the distance is in spreads, whatever the feature's own size
         for spreads, variant in ((2.9, "LSPC-O"), (3.1, "LSPC-S"), (-1e6, "LSPC-S")):
@@ -113,19 +113,19 @@ def test_an_unfamiliar_state_is_lspc_s_whatever_the_budget(uncentred: Dataset, s
 
 
 def test_a_state_that_is_both_strange_and_costly_counts_once(uncentred: Dataset, seen: np.ndarray) -> None:
-    watched = Guard(untrained(uncentred), evidence(Spec.of(uncentred)), made(familiar_within=3.0))
+    watched = Guard(untrained(uncentred), guard_models(Spec.of(uncentred)), made(familiar_within=3.0))
     watched.act(seen + 1e4, budget_left=0.0, steps_left=1)
     assert watched.interventions == {"steps": 1, "too_costly": 0, "unfamiliar": 1}
 
 
 def test_the_nearest_of_several_landmarks_counts(uncentred: Dataset) -> None:
     spec = Spec.of(uncentred)
-    found = evidence(spec)
+    found = guard_models(spec)
     far = found.landmarks.at[7].add(10 * jnp.asarray(spec.observation_std))
-    found = eqx.tree_at(lambda e: e.landmarks, found, far)
+    found = eqx.tree_at(lambda m: m.landmarks, found, far)
     asked = jnp.asarray([spec.observation_mean, spec.observation_mean])
     asked = asked.at[1].add(9 * jnp.asarray(spec.observation_std))
-    np.testing.assert_allclose(guard.strangeness(found, asked), [0.0, np.sqrt(7.0)], atol=0.02)
+    np.testing.assert_allclose(guard.distance_to_data(found, asked), [0.0, np.sqrt(7.0)], atol=0.02)
 
 
 def test_a_batch_shares_what_is_left_and_each_row_is_counted(
@@ -165,9 +165,9 @@ def test_a_prediction_that_is_no_number_is_not_trusted(uncentred: Dataset) -> No
     """Comparisons with NaN are false either way; false must not mean safe."""
     policy, spec = untrained(uncentred), Spec.of(uncentred)
     rows, left, budget = jnp.asarray(uncentred.observations[:2]), jnp.full(2, 5.0), jnp.full(2, 1e6)
-    blind = eqx.tree_at(lambda e: e.judges, evidence(spec), constant_judges(spec, (np.nan, 0.1)))
+    blind = eqx.tree_at(lambda m: m.fitted_q, guard_models(spec), constant_fitted_q(spec, (np.nan, 0.1)))
     assert guard.decide(policy, blind, made(), rows, left, budget).reasons.tolist() == [TOO_COSTLY] * 2
-    reasons = guard.decide(policy, evidence(spec), made(), rows.at[1, 0].set(jnp.nan), left, budget).reasons
+    reasons = guard.decide(policy, guard_models(spec), made(), rows.at[1, 0].set(jnp.nan), left, budget).reasons
     assert reasons.tolist() == [TRUSTED, UNFAMILIAR]
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.calibrated import add_calibration, finished_run, observations
+from helpers.exported import FEED_FORWARD, leave_run, untrained_policy
 
 from lspc.data import Dataset
-from lspc.deploy import onnx_graph
+from lspc.deploy import onnx_graph, onnx_policies
 from lspc.deploy.export import export
 from lspc.policy import load_policy
 
@@ -98,8 +99,25 @@ def test_the_example_says_when_eps_is_fixed(run: Path, bare: Path, tmp_path: Pat
     assert "this file's eps is fixed" in done.stderr
 
 
-def test_the_docs_name_the_inputs_and_outputs_there_are() -> None:
+def test_the_example_acts_for_every_method(bare: Path, dataset: Dataset, tmp_path: Path) -> None:
+    """One program for all: in each method's folder the example opens policy.onnx and acts."""
+    seen, runs = observations(50, dataset), {}
+    for method in FEED_FORWARD:
+        runs[method] = leave_run(tmp_path / "runs" / method, method, dataset)
+        export(runs[method], tmp_path / method / "policy.onnx")
+        np.save(tmp_path / method / "observations.npy", seen)
+    each = f"import os\nfor method in {FEED_FORWARD}:\n    os.chdir(method)\n    exec(CODE)\n    os.chdir('..')\n"
+    done = drive(f"CODE = {f'{example()}{DRIVE}'.replace('*EPS', '')!r}\n{each}", bare, tmp_path)
+    assert done.returncode == 0, done.stderr
+    for method, run in runs.items():
+        wanted = load_policy(run).act(seen)
+        np.testing.assert_allclose(np.load(tmp_path / method / "actions.npy"), wanted, rtol=0, atol=1e-5)
+
+
+def test_the_docs_name_the_inputs_and_outputs_there_are(dataset: Dataset) -> None:
     text = DOCS.read_text()
-    for name in (*onnx_graph.INPUTS, *onnx_graph.ACTIONS, *onnx_graph.JUDGEMENTS):
-        assert f"`{name}`" in text
+    for method in FEED_FORWARD:
+        graph = onnx_policies.build(untrained_policy(method, dataset)[0], facts={}).graph
+        for tensor in (*graph.input, *graph.output):
+            assert f"`{tensor.name}`" in text
     assert f"opset {onnx_graph.OPSET}, IR version {onnx_graph.IR_VERSION}" in text

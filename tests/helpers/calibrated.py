@@ -13,14 +13,17 @@ import numpy as np
 from lspc import algos, calibration, training
 from lspc.algos.base import Spec
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration import dynamics, fitted_q
-from lspc.calibration.choosing import Calibration, Estimate, Evidence, Margin, Point, Replay
+from lspc.calibration import dynamics, ensemble, fitted_q
+from lspc.calibration.choosing import Calibration, Point
+from lspc.calibration.familiarity import LANDMARKS
+from lspc.calibration.margins import Estimate, Margin, Replay
+from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.tasks import get_task
 
 HORIZON = 50
-SMALL = fitted_q.Config(updates=20, members=2, batch_size=32, hidden=(8,))
-SMALL_WORLD = dynamics.Config(updates=20, members=2, batch_size=32, hidden=(8,))
+SMALL_FITTED_Q = fitted_q.Config(updates=20, members=2, batch_size=32, hidden=(8,))
+SMALL_DYNAMICS = dynamics.Config(updates=20, members=2, batch_size=32, hidden=(8,))
 UPPER = {0.02: 6.0, 0.5: 12.0, 1.0: 18.0, 2.0: 60.0}
 """The upper bound of the cost at each eps of a calibration made by hand."""
 
@@ -39,7 +42,7 @@ def made(**changes: Any) -> Calibration:
         "confidence": 0.9,
         "horizon": HORIZON,
         "seed": 0,
-        "settings": asdict(SMALL),
+        "settings": asdict(SMALL_FITTED_Q),
         "curve": tuple(point(eps, high) for eps, high in UPPER.items()),
         "replays": (Replay(5, 10.0, 12.0, 140.0, 150.0), Replay(5, 30.0, 27.0, 160.0, 150.0)),
         "cost_margin": Margin(share=0.0, unit=1.0),
@@ -50,23 +53,23 @@ def made(**changes: Any) -> Calibration:
     return Calibration(**(values | changes))
 
 
-def constant_judges(spec: Spec, costs: Sequence[float], horizon: int = HORIZON) -> fitted_q.Judge:
-    """Judges whose networks are all zero but for the last bias: each expects its own cost at every step to come."""
+def constant_fitted_q(spec: Spec, costs: Sequence[float], horizon: int = HORIZON) -> fitted_q.FittedQ:
+    """An ensemble whose networks are zero but for the last bias: each expects its own cost at every step to come."""
 
-    def one(cost: float) -> fitted_q.Judge:
-        judge = fitted_q.blank(spec, SMALL, 0.02, 2.0, horizon)
-        nothing = jax.tree.map(jnp.zeros_like, judge.net)
+    def one(cost: float) -> fitted_q.FittedQ:
+        member = fitted_q.make_skeleton(spec, SMALL_FITTED_Q, 0.02, 2.0, horizon)
+        nothing = jax.tree.map(jnp.zeros_like, member.net)
         net = eqx.tree_at(lambda n: n.layers[-1].bias, nothing, jnp.asarray([0.0, cost]))
         parts = net, jnp.ones(2), jnp.full(2, -100.0), jnp.full(2, 100.0)
-        return eqx.tree_at(lambda j: (j.net, j.units, j.lowest, j.highest), judge, parts)
+        return eqx.tree_at(lambda q: (q.net, q.units, q.lowest, q.highest), member, parts)
 
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(one, costs))
+    return ensemble.stack([one(cost) for cost in costs])
 
 
-def evidence(spec: Spec, costs: Sequence[float] = (0.25, 0.25), horizon: int = HORIZON) -> Evidence:
-    """Constant judges, and the data's mean as the one familiar state."""
-    landmarks = jnp.tile(jnp.asarray(spec.observation_mean), (calibration.LANDMARKS, 1))
-    return Evidence(constant_judges(spec, costs, horizon), landmarks)
+def guard_models(spec: Spec, costs: Sequence[float] = (0.25, 0.25), horizon: int = HORIZON) -> GuardModels:
+    """Constant predictions, and the data's mean as the one familiar state."""
+    landmarks = jnp.tile(jnp.asarray(spec.observation_mean), (LANDMARKS, 1))
+    return GuardModels(constant_fitted_q(spec, costs, horizon), landmarks)
 
 
 def untrained(dataset: Dataset, seed: int = 0, **settings: Any) -> LspcPolicy:
@@ -88,7 +91,7 @@ def finished_run(dataset: Dataset, out: Path, **settings: Any) -> Path:
 def add_calibration(run: Path, dataset: Dataset, **changes: Any) -> Calibration:
     """Leave a calibration made by hand where `lspc calibrate` leaves its own."""
     found = made(**{"dataset": dataset.fingerprint, **changes})
-    calibration.save(run / "policy" / "seed-0", found, evidence(Spec.of(dataset)))
+    calibration.save(run / "policy" / "seed-0", found, guard_models(Spec.of(dataset)))
     return found
 
 

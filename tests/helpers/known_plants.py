@@ -1,4 +1,4 @@
-"""Small worlds whose answers are known: policies to judge, random episodes logged there, and the truth by playing."""
+"""Small plants whose answers are known: policies, random episodes logged there, and the truth by playing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lspc.calibration.fitted_q import Family
+from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
 
 HORIZON = 12
@@ -15,24 +15,24 @@ Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
 """(states, actions) -> next states, rewards, costs, whether the episode ends here."""
 
 
-class Constant(Family):
-    """Always does what its knob says."""
+class Constant(PolicyFamily):
+    """Always does what its parameter says."""
 
-    def __call__(self, observations: Array, knobs: Array) -> Array:
-        return jnp.broadcast_to(knobs, observations.shape[:-1])[..., None]
+    def __call__(self, observations: Array, parameters: Array) -> Array:
+        return jnp.broadcast_to(parameters, observations.shape[:-1])[..., None]
 
     @property
     def range(self) -> tuple[float, float]:
         return -0.9, 0.9
 
 
-class Pulling(Family):
-    """A network of one weight: pulls the state towards zero, or pushes it away, as strongly as its knob says."""
+class Pulling(PolicyFamily):
+    """A network of one weight: pulls the state towards zero, or pushes it away, as strongly as its parameter says."""
 
     weight: Array
 
-    def __call__(self, observations: Array, knobs: Array) -> Array:
-        return self.weight * jnp.broadcast_to(knobs, observations.shape[:-1])[..., None] * observations
+    def __call__(self, observations: Array, parameters: Array) -> Array:
+        return self.weight * jnp.broadcast_to(parameters, observations.shape[:-1])[..., None] * observations
 
     @property
     def range(self) -> tuple[float, float]:
@@ -78,11 +78,11 @@ def logged(step: Step, episodes: int = 300, seed: int = 0) -> Dataset:
     return Dataset(**arrays)
 
 
-def truth(step: Step, family: Family, knob: float, states: np.ndarray, steps: int = HORIZON) -> np.ndarray:
+def truth(step: Step, family: PolicyFamily, parameter: float, states: np.ndarray, steps: int = HORIZON) -> np.ndarray:
     """Mean reward and cost of episodes from these states, by playing them."""
     total, going = np.zeros((len(states), 2)), np.ones(len(states), bool)
     for _ in range(steps):
-        actions = np.asarray(family(jnp.asarray(states)[:, None], jnp.asarray(knob)))[:, 0]
+        actions = np.asarray(family(jnp.asarray(states)[:, None], jnp.asarray(parameter)))[:, 0]
         states, rewards, costs, ends = step(states, actions)
         total += going[:, None] * np.stack([rewards, costs], axis=1)
         going &= ~ends

@@ -1,31 +1,17 @@
 """Which eps for which budget, from logged data alone, and how sure that is."""
 
-from lspc.calibration.choosing import (
-    FILE,
-    JUDGES,
-    LANDMARKS,
-    Calibration,
-    Choice,
-    Evidence,
-    calibrate,
-    calibrate_policy,
-    load,
-    load_evidence,
-    nearest_distance,
-    save,
-)
+from lspc.calibration.choosing import Calibration, Choice
+from lspc.calibration.pipeline import calibrate, calibrate_policy
+from lspc.calibration.storage import FILE, GuardModels, load, load_guard_models, save
 
 __all__ = [
     "FILE",
-    "JUDGES",
-    "LANDMARKS",
     "Calibration",
     "Choice",
-    "Evidence",
+    "GuardModels",
     "calibrate",
     "calibrate_policy",
     "load",
-    "load_evidence",
-    "nearest_distance",
+    "load_guard_models",
     "save",
 ]

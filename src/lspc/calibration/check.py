@@ -67,13 +67,13 @@ def verify(
         restrictions=[point.restriction for point in calibration.curve], seeds=[calibration.training_seed],
         records_file=RECORDS, workers=workers, on_start=on_start, on_episode=on_episode,
     )  # fmt: skip
-    return judge(records, task, calibration, budgets)
+    return compare(records, task, calibration, budgets)
 
 
-def judge(
+def compare(
     records: Sequence[evaluation.Record], task: Task, calibration: Calibration, budgets: Sequence[float]
 ) -> Verification:
-    """The verification that these episodes amount to."""
+    """What was predicted beside what these episodes were, at every eps and for every budget."""
     truths = []
     for point in calibration.curve:
         own = [record for record in records if record["restriction"] == point.restriction]
@@ -83,13 +83,13 @@ def judge(
     return Verification(
         episodes=len(records) // len(truths),
         truths=tuple(truths),
-        verdicts=tuple(_verdict(budget, task, calibration, truths) for budget in budgets),
+        verdicts=tuple(_compare_choice(budget, task, calibration, truths) for budget in budgets),
         cost_coverage=float(np.mean([truth.cost_inside for truth in truths])),
         reward_coverage=float(np.mean([truth.reward_inside for truth in truths])),
     )
 
 
-def _verdict(budget: float, task: Task, calibration: Calibration, truths: Sequence[Truth]) -> Verdict:
+def _compare_choice(budget: float, task: Task, calibration: Calibration, truths: Sequence[Truth]) -> Verdict:
     chosen = calibration.choose(budget).restriction
     own = next((truth for truth in truths if truth.restriction == chosen), None)
     best = max((truth for truth in truths if truth.cost <= budget), key=lambda t: t.reward, default=None)

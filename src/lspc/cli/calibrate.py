@@ -24,7 +24,7 @@ def calibrate(
 ) -> None:
     """Choose eps for a cost budget, from logged data alone.
 
-    It learns models of the world from the data and tries LSPC-O in them.
+    It learns dynamics models from the data and tries LSPC-O in them.
 
     Held-out episodes tell how far they can be trusted; no simulator is needed.
 
@@ -59,7 +59,8 @@ def calibrate(
     with terminal.progress() as display:
         bar = display.add_task("predicting", total=updates, note="compiling")
         found = calibration.calibrate_policy(
-            policy, dataset, worlds=dynamics.Config(updates=updates), fitted=fitted_q.Config(updates=updates),
+            policy, dataset, dynamics_config=dynamics.Config(updates=updates),
+            fitted_q_config=fitted_q.Config(updates=updates),
             on_progress=lambda what, done, all_of_it: display.update(bar, completed=done, total=all_of_it, note=what),
         )  # fmt: skip
         verified = None

@@ -14,12 +14,12 @@ def export(
     budget: Annotated[float | None, shown("COST", "none: eps stays an input")] = None,
     seed: Annotated[int | None, shown("INT", "the run's first")] = None,
 ) -> None:
-    """Write an LSPC policy as one ONNX file, with a card that says what it is.
+    """Write a policy as one ONNX file, with a card that says what it is.
 
     Args:
-        run: The folder of a finished LSPC run.
+        run: The folder of a finished run, of any method but cdt (it remembers its episode).
         out: The file to write; its card gets the same name with .md.
-        budget: Fix the eps that `lspc calibrate` chose for this cost of an episode.
+        budget: LSPC only: fix the eps that `lspc calibrate` chose for this cost of an episode.
         seed: Which training seed's policy.
     """
     from lspc.deploy.export import export as write

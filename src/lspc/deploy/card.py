@@ -1,9 +1,10 @@
 """The policy card: what a policy was made from, what it is for, and what is not known about it, as Markdown."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from lspc import files
+from lspc import algos, files
+from lspc.algos.lspc import LspcPolicy
 from lspc.version import __version__
 
 if TYPE_CHECKING:
@@ -11,51 +12,77 @@ if TYPE_CHECKING:
     from lspc.policy import TrainedPolicy
 
 
-def write_card(
-    path: Path,
-    model: str,
-    policy: "TrainedPolicy",
-    calibration: "Calibration | None",
-    choice: "Choice | None",
-    measured: dict[str, float] | None,
-) -> None:
-    parts = [
-        _front(policy),
-        _title(policy, choice),
-        _expected(policy, calibration, choice, measured),
-        _data(policy),
-        _use(model, policy, choice),
-        _limits(policy, calibration, choice, measured),
-    ]
-    files.write_text(path, "\n\n".join(parts) + "\n")
+class Exported(NamedTuple):
+    """What a card is written from."""
+
+    model: str
+    """Name of the ONNX file."""
+    name: str
+    """Of the policy, as tables have it."""
+    policy: "TrainedPolicy"
+    calibration: "Calibration | None"
+    choice: "Choice | None"
+    """Of LSPC-O's eps, if it is fixed in the file."""
+    measured: dict[str, float] | None
+    """In the simulator: episodes, cost, reward, and over_budget if there is a budget."""
+
+    @property
+    def has_eps(self) -> bool:
+        return isinstance(self.policy.net, LspcPolicy)
+
+    @property
+    def has_safe_action(self) -> bool:
+        return "LSPC-S" in self.policy.net.variants
+
+    @property
+    def own_eps(self) -> str:
+        """What the file takes when it is not told."""
+        return f"{self.policy.card['config']['restriction']:g}"
+
+    @property
+    def trained_budget(self) -> float | None:
+        return self.policy.card["config"].get("budget")
 
 
-def _front(policy: "TrainedPolicy") -> str:
+def write_card(path: Path, exported: Exported) -> None:
+    sections = (_front, _title, _expected, _data, _use, _limits)
+    files.write_text(path, "\n\n".join(section(exported) for section in sections) + "\n")
+
+
+def _front(exported: Exported) -> str:
     """What a model hub reads."""
-    task = [f"- {policy.card['task']}"] if policy.card["task"] else []
-    tags = ["- reinforcement-learning", "- offline-rl", "- safe-rl", "- lspc", "- onnx", *task]
-    return "\n".join(["---", "library_name: lspc", "pipeline_tag: reinforcement-learning", "tags:", *tags, "---"])
+    task = exported.policy.card["task"]
+    tags = ["reinforcement-learning", "offline-rl", "safe-rl", "lspc", "onnx", *([task] if task else [])]
+    lines = ["library_name: lspc", "pipeline_tag: reinforcement-learning", "tags:", *(f"- {tag}" for tag in tags)]
+    return "\n".join(["---", *lines, "---"])
 
 
-def _title(policy: "TrainedPolicy", choice: "Choice | None") -> str:
-    what = policy.card["task"] or "logged data"
-    aim = (
-        f"for a cost of at most {choice.budget:g} per episode (eps {choice.restriction:.3g}, fixed in the file)"
-        if choice
-        else "with eps, the restriction, as an input"
-    )
+def _title(exported: Exported) -> str:
+    what = exported.policy.card["task"] or "logged data"
+    if exported.has_safe_action:
+        return (
+            f"# LSPC policy for {what}\n\nA safe policy learned offline with lspc {__version__}, {_eps(exported)}. "
+            "The file holds two policies: `action` (LSPC-O) earns reward among safe actions, `safe_action` (LSPC-S) "
+            "is the most careful."
+        )
+    method, budget = exported.policy.card["method"], exported.trained_budget
+    aim = "no budget in mind" if budget is None else f"a budget of {budget:g}, the cost that an episode may have"
     return (
-        f"# LSPC policy for {what}\n\nA safe policy learned offline with lspc {__version__}, {aim}. The file holds "
-        "two policies: `action` (LSPC-O) earns reward among safe actions, `safe_action` (LSPC-S) is the most careful."
+        f"# {exported.name} policy for {what}\n\nA policy learned offline with lspc {__version__} by `{method}` "
+        f"({algos.METHODS.get(method, 'a method of your own')}), with {aim}"
+        f"{'; ' + _eps(exported) if exported.has_eps else ''}."
     )
 
 
-def _expected(
-    policy: "TrainedPolicy",
-    calibration: "Calibration | None",
-    choice: "Choice | None",
-    measured: dict[str, float] | None,
-) -> str:
+def _eps(exported: Exported) -> str:
+    if exported.choice is None:
+        return "with eps, the restriction, as an input"
+    budget, eps = exported.choice.budget, exported.choice.restriction
+    return f"for a cost of at most {budget:g} per episode (eps {eps:.3g}, fixed in the file)"
+
+
+def _expected(exported: Exported) -> str:
+    calibration, choice, measured = exported.calibration, exported.choice, exported.measured
     lines = ["## What to expect", ""]
     if choice and choice.cost and choice.reward and calibration:
         lines += [
@@ -67,25 +94,26 @@ def _expected(
             f"{_told(measured, 'reward')} |",
             "",
             f"Intervals are meant to hold the truth {calibration.confidence:.0%} of the time. The predictions come "
-            "from models of the world learned from the data, and were checked on held-out episodes.",
+            "from dynamics models learned from the data, and were checked on held-out episodes.",
         ]
     elif calibration:
         lines += _curve(calibration)
     elif not measured:
-        lines.append("Neither predicted (`lspc calibrate`) nor measured (`lspc evaluate`) yet.")
+        predicted = (
+            "Neither predicted (`lspc calibrate`) nor measured" if exported.has_safe_action else "Not measured"
+        )
+        lines.append(f"{predicted} (`lspc evaluate`) yet.")
     if measured:
-        told = f"Measured in the simulator over {measured['episodes']:.0f} episodes"
-        if choice:
-            told += f", {measured['over_budget']:.0%} of them over budget."
-        else:
-            told += f" at eps {_own_eps(policy)}: cost {_told(measured, 'cost')}, reward {_told(measured, 'reward')}."
-        lines += [told] if lines[-1] == "" else ["", told]
+        lines += [_measured(exported, measured)] if lines[-1] == "" else ["", _measured(exported, measured)]
     return "\n".join(lines)
 
 
-def _own_eps(policy: "TrainedPolicy") -> str:
-    """What the file takes when it is not told."""
-    return f"{policy.card['config']['restriction']:g}"
+def _measured(exported: Exported, measured: dict[str, float]) -> str:
+    told = f"Measured in the simulator over {measured['episodes']:.0f} episodes"
+    if exported.choice is None:
+        at_eps = f" at eps {exported.own_eps}" if exported.has_eps else ""
+        told += f"{at_eps}: cost {_told(measured, 'cost')}, reward {_told(measured, 'reward')}"
+    return told + (f", {measured['over_budget']:.0%} of them over budget." if "over_budget" in measured else ".")
 
 
 def _curve(calibration: "Calibration") -> list[str]:
@@ -109,53 +137,55 @@ def _told(measured: dict[str, float] | None, name: str) -> str:
     return f"{measured[name]:.4g}" if measured else "not measured"
 
 
-def _data(policy: "TrainedPolicy") -> str:
-    data, spec = policy.card["dataset"], policy.card["spec"]
+def _data(exported: Exported) -> str:
+    card = exported.policy.card
+    data, spec = card["dataset"], card["spec"]
     return (
         f"## What it learned from\n\n{data['episodes_used']:,} logged episodes, {data['transitions_used']:,} steps, "
         f"fingerprint `{data['fingerprint'][:16]}`; observations of size {spec['observation_dim']}, actions of size "
         f"{spec['action_dim']} within 1; returns from {spec['return_min']:.4g} to {spec['return_max']:.4g}. Trained "
-        f"for {policy.card['config']['steps']:,} updates, seed {policy.card['training_seed']}."
+        f"for {card['config']['steps']:,} updates, seed {card['training_seed']}."
     )
 
 
-def _use(model: str, policy: "TrainedPolicy", choice: "Choice | None") -> str:
-    size = policy.card["spec"]["observation_dim"]
-    eps = "" if choice else f', "eps": np.array([{_own_eps(policy)}], np.float32)'
-    return f"""## How to use it
+def _use(exported: Exported) -> str:
+    size = exported.policy.card["spec"]["observation_dim"]
+    takes_eps = exported.has_eps and exported.choice is None
+    eps = f', "eps": np.array([{exported.own_eps}], np.float32)' if takes_eps else ""
+    wanted = ["action", "safe_action"] if exported.has_safe_action else ["action"]
+    results, names = ", ".join(wanted), ", ".join(f'"{name}"' for name in wanted)
+    text = f"""## How to use it
 
 ```python
 import numpy as np
 import onnxruntime
 
-session = onnxruntime.InferenceSession("{model}")
+session = onnxruntime.InferenceSession("{exported.model}")
 observation = np.zeros((1, {size}), np.float32)  # as in the data: the file normalises
-action, safe_action = session.run(["action", "safe_action"], {{"observation": observation{eps}}})
-```
+{results}{"" if len(wanted) > 1 else ","} = session.run([{names}], {{"observation": observation{eps}}})
+```"""
+    if not exported.has_eps:
+        return text
+    asked = "`cost`, `reward`, `safe_cost` and `safe_reward`" if exported.has_safe_action else "`cost` and `reward`"
+    return f'{text}\n\n`"judge": np.array(True)` also fills {asked}: what the critics expect,\ndiscounted.'
 
-`"judge": np.array(True)` also fills `cost`, `reward`, `safe_cost` and `safe_reward`: what the critics expect,
-discounted."""
 
-
-def _limits(
-    policy: "TrainedPolicy",
-    calibration: "Calibration | None",
-    choice: "Choice | None",
-    measured: dict[str, float] | None,
-) -> str:
+def _limits(exported: Exported) -> str:
     lines = [
         "## Known limits",
         "",
         "- It knows only states like those of the data; elsewhere its actions mean nothing. Nothing checks that.",
-        "- A budget is kept on average over episodes, not in each of them.",
         "- The graph does not refuse NaN: check observations before.",
+        "- It was trained for no budget: what an episode costs was left to the method and the data."
+        if exported.trained_budget is None and not exported.has_eps
+        else "- A budget is kept on average over episodes, not in each of them.",
     ]
-    if choice is None:
-        trained = policy.card["config"]["restriction_range"]
-        known = f"from {trained[0]:g} to {trained[1]:g}" if trained else f"{_own_eps(policy)} alone"
+    if exported.has_eps and exported.choice is None:
+        trained = exported.policy.card["config"]["restriction_range"]
+        known = f"from {trained[0]:g} to {trained[1]:g}" if trained else f"{exported.own_eps} alone"
         lines.append(f"- It was trained for eps {known}; the graph takes any other without a word.")
-    if calibration is None:
+    if exported.has_safe_action and exported.calibration is None:
         lines.append("- No calibration was made: how much it costs at which eps is not known.")
-    if measured is None:
+    if exported.measured is None:
         lines.append("- It has not been tried in a simulator.")
     return "\n".join(lines)

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from lspc import evaluation, files
+from lspc.algos.base import SequencePolicy
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration import check
-from lspc.calibration.choosing import FILE, Choice
-from lspc.deploy.card import write_card
+from lspc.calibration import FILE, check
+from lspc.calibration.choosing import Choice
+from lspc.deploy.card import Exported, write_card
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.version import __version__
@@ -20,58 +21,75 @@ def export(
 ) -> tuple[Path, Path]:
     """Write the policy of `run` to `out` (.onnx) and its card beside it; returns both paths.
 
-    With a budget, the eps that the calibration chose for it is fixed inside the file; without, it is an input.
+    With a budget, the eps that LSPC's calibration chose for it is fixed inside the file; without, it is an input.
     """
     run, out = Path(run), Path(out)
     if out.suffix != ".onnx":
         raise UserError(f"{out}: name a file that ends in .onnx")
     policy = load_policy(run, seed=seed)
-    if not isinstance(policy.net, LspcPolicy) or "LSPC-S" not in policy.net.variants:
-        raise UserError(f"{run}: policies of LSPC can be exported, not those of {policy.card['method']}")
+    _check_exportable(run, policy, budget)
     choice = None if budget is None else policy.calibration.choose(budget)
     if choice is not None:
         if choice.restriction is None:
             raise UserError(f"budget {budget:g}: {choice.why}")
         policy = policy.at(choice.restriction)
-    net = policy.net
-    assert isinstance(net, LspcPolicy)
     try:
-        from lspc.deploy import onnx_graph
+        from lspc.deploy import onnx_policies
     except ImportError as error:
         raise UserError("onnx is not installed: pip install 'lspc[deploy]'") from error
-    model = onnx_graph.build(net, fixed=choice is not None, facts=_facts(policy, net, choice))
+    name = evaluation.policy_name(policy.variant, policy.card["config"])
+    model = onnx_policies.build(policy.net, fixed=choice is not None, facts=_facts(policy, name, choice))
     with files.atomic_path(out) as temporary:
         temporary.write_bytes(model.SerializeToString())
     card = out.with_suffix(".md")
     calibration = policy.calibration if policy.folder and (policy.folder / FILE).exists() else None
-    write_card(card, out.name, policy, calibration, choice, _measured(run, policy, choice))
+    measured = _measure(run, policy, name, choice)
+    write_card(card, Exported(out.name, name, policy, calibration, choice, measured))
     return out, card
 
 
-def _facts(policy: TrainedPolicy, net: LspcPolicy, choice: Choice | None) -> dict[str, str]:
+def _check_exportable(run: Path, policy: TrainedPolicy, budget: float | None) -> None:
+    method = policy.card["method"]
+    if isinstance(policy.net, SequencePolicy):
+        raise UserError(
+            f"{run}: a policy of {method} remembers its episode; only those that act on the observation alone can be "
+            "exported"
+        )
+    if budget is not None and "LSPC-S" not in policy.net.variants:
+        raise UserError(
+            f"{run}: a budget fixes the restriction of LSPC-O, and a policy of {method} has none to fix; export it "
+            "without one"
+        )
+
+
+def _facts(policy: TrainedPolicy, name: str, choice: Choice | None) -> dict[str, str]:
     """What the file itself says about where it comes from."""
     facts = {
         "lspc_version": __version__,
+        "method": policy.card["method"],
+        "policy": name,
         "task": policy.card["task"] or "",
         "dataset": policy.card["dataset"]["fingerprint"],
         "training_seed": str(policy.card["training_seed"]),
         "config": files.content_hash(policy.card["config"]),
-        "eps": f"{float(net.restriction):g}",
-        "eps_range": json.dumps(net.config.restriction_range),
     }
-    return facts if choice is None else {**facts, "budget": f"{choice.budget:g}"}
+    if isinstance(policy.net, LspcPolicy):
+        facts["eps"] = f"{float(policy.net.restriction):g}"
+        facts["eps_range"] = json.dumps(policy.net.config.restriction_range)
+    budget = choice.budget if choice else policy.card["config"].get("budget")
+    return facts if budget is None else {**facts, "budget": f"{budget:g}"}
 
 
-def _measured(run: Path, policy: TrainedPolicy, choice: Choice | None) -> dict[str, float] | None:
+def _measure(run: Path, policy: TrainedPolicy, name: str, choice: Choice | None) -> dict[str, float] | None:
     """Mean cost and reward in the simulator at the exported eps, if the run's records have them."""
     wanted = choice.restriction if choice else None
     # By the episode's seed: both files may hold the same episode.
     own = {
         record["seed"]: record
-        for name in (evaluation.RECORDS, check.RECORDS)
-        if (run / name).exists()
-        for record in files.read_jsonl(run / name)
-        if record["policy"] == "LSPC-O"
+        for file in (evaluation.RECORDS, check.RECORDS)
+        if (run / file).exists()
+        for record in files.read_jsonl(run / file)
+        if record["policy"] == name
         and record["mode"] == "deterministic"
         and record["task"] == policy.card["task"]
         and record["training_seed"] == policy.card["training_seed"]
@@ -81,5 +99,6 @@ def _measured(run: Path, policy: TrainedPolicy, choice: Choice | None) -> dict[s
     if not own:
         return None
     costs, rewards = (np.array([record[k] for record in own.values()]) for k in ("cost_return", "reward_return"))
-    over = float((costs > choice.budget).mean()) if choice else 0.0
-    return {"episodes": len(own), "cost": float(costs.mean()), "reward": float(rewards.mean()), "over_budget": over}
+    measured = {"episodes": len(own), "cost": float(costs.mean()), "reward": float(rewards.mean())}
+    budget = choice.budget if choice else policy.card["config"].get("budget")
+    return measured if budget is None else {**measured, "over_budget": float((costs > budget).mean())}

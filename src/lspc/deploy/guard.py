@@ -15,7 +15,9 @@ from jaxtyping import Array
 
 from lspc.acting import Act, Seen
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration.choosing import Calibration, Evidence, nearest_distance
+from lspc.calibration.choosing import Calibration
+from lspc.calibration.familiarity import nearest_distance
+from lspc.calibration.storage import GuardModels
 from lspc.errors import UserError
 
 TRUSTED, TOO_COSTLY, UNFAMILIAR = range(3)
@@ -30,28 +32,35 @@ class Decision(NamedTuple):
     """Of LSPC-O from here to the end."""
 
 
-def expected_cost(policy: LspcPolicy, evidence: Evidence, observations: Array, actions: Array, left: Array) -> Array:
-    """The cost to come if LSPC-O goes on, beginning with these actions."""
-    costs = jax.vmap(lambda judge: judge(observations, actions, left, policy.restriction)[..., 1])(evidence.judges)
+def predict_cost(
+    policy: LspcPolicy, models: GuardModels, observations: Array, actions: Array, steps_left: Array
+) -> Array:
+    """The cost to come if LSPC-O goes on, beginning with these actions: the ensemble's mean."""
+    costs = jax.vmap(lambda q: q(observations, actions, steps_left, policy.restriction)[..., 1])(models.fitted_q)
     return costs.mean(0)
 
 
-def strangeness(evidence: Evidence, observations: Array) -> Array:
-    """Distance to the nearest state of the data, each feature measured by its spread."""
-    std = evidence.judges.normaliser.std[0]
-    return nearest_distance(observations / std, evidence.landmarks / std)
+def distance_to_data(models: GuardModels, observations: Array) -> Array:
+    """To the nearest state of the data, each feature measured by its spread."""
+    std = models.fitted_q.normaliser.std[0]
+    return nearest_distance(observations / std, models.landmarks / std)
 
 
 def decide(
-    policy: LspcPolicy, evidence: Evidence, calibration: Calibration, observations: Array, left: Array, budget: Array
+    policy: LspcPolicy,
+    models: GuardModels,
+    calibration: Calibration,
+    observations: Array,
+    steps_left: Array,
+    budget_left: Array,
 ) -> Decision:
     """Actions for a batch, given the steps and the budget that are left to each."""
     zero_noise = jnp.zeros((*observations.shape[:-1], policy.noise_dim))
     bold, careful = policy(observations, zero_noise, "LSPC-O"), policy(observations, zero_noise, "LSPC-S")
-    cost = expected_cost(policy, evidence, observations, bold, left)
+    cost = predict_cost(policy, models, observations, bold, steps_left)
     # Asked this way round because a comparison with NaN is false: what is no number is not trusted.
-    reasons = jnp.where(cost <= budget, TRUSTED, TOO_COSTLY)
-    familiar = strangeness(evidence, observations) <= calibration.familiar_within
+    reasons = jnp.where(cost <= budget_left, TRUSTED, TOO_COSTLY)
+    familiar = distance_to_data(models, observations) <= calibration.familiar_within
     reasons = jnp.where(familiar, reasons, UNFAMILIAR)
     return Decision(jnp.where((reasons == TRUSTED)[..., None], bold, careful), reasons, cost)
 
@@ -59,9 +68,9 @@ def decide(
 class Guard:
     """Decides step by step and keeps count."""
 
-    def __init__(self, policy: LspcPolicy, evidence: Evidence, calibration: Calibration) -> None:
+    def __init__(self, policy: LspcPolicy, models: GuardModels, calibration: Calibration) -> None:
         self._policy, self._horizon = policy, calibration.horizon
-        self._decide = jax.jit(partial(decide, policy, evidence, calibration))
+        self._decide = jax.jit(partial(decide, policy, models, calibration))
         self._count = Counter[int]()
 
     def act(self, observation: np.ndarray, *, budget_left: float, steps_left: int) -> np.ndarray:

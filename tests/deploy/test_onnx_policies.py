@@ -1,7 +1,7 @@
-"""The ONNX graph is the JAX policy: same actions, same critics, raw observations in, any batch, eps in or fixed."""
+"""The ONNX graphs are the JAX policies: same actions, same critics, raw observations, any batch, eps in or fixed."""
 
-from dataclasses import replace
-from typing import Any
+import inspect
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,26 +10,19 @@ import onnx
 import onnxruntime
 import pytest
 from helpers.calibrated import observations, untrained
+from helpers.exported import FEED_FORWARD, open_session, run, shift, untrained_policy
 
+from lspc import algos
+from lspc.algos.base import Policy
 from lspc.algos.lspc import LspcPolicy
 from lspc.algos.parts import iql
 from lspc.data import Dataset
-from lspc.deploy import onnx_graph
+from lspc.deploy import onnx_graph, onnx_policies
+from lspc.errors import UserError
 
 ALL = ["action", "safe_action", "cost", "reward", "safe_cost", "safe_reward"]
 JUDGED = {"judge": np.array(True)}
 CLOSE: dict[str, Any] = {"rtol": 0, "atol": 1e-5}
-
-
-def open_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
-def run(session: onnxruntime.InferenceSession, names: list[str], inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    return [np.asarray(output) for output in session.run(names, inputs)]
 
 
 def eps(value: float) -> np.ndarray:
@@ -38,10 +31,7 @@ def eps(value: float) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def shifted(dataset: Dataset) -> Dataset:
-    """Data whose features have other means and spreads than 0 and 1."""
-    scales, means = np.array([0.1, 1, 5, 20, 1, 1, 3]), np.array([1, -2, 30, 0, 0, 4, 0])
-    rows, following = (x * scales + means for x in (dataset.observations, dataset.next_observations))
-    return replace(dataset, observations=rows, next_observations=following)
+    return shift(dataset)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +41,7 @@ def policy(shifted: Dataset) -> LspcPolicy:
 
 @pytest.fixture(scope="module")
 def session(policy: LspcPolicy) -> onnxruntime.InferenceSession:
-    return open_session(onnx_graph.build(policy, fixed=False, facts={"task": "BallRun"}))
+    return open_session(onnx_policies.build(policy, fixed=False, facts={"task": "BallRun"}))
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +116,7 @@ def test_rows_of_a_batch_do_not_touch_each_other(
 
 
 def test_a_fixed_file_takes_neither_eps_nor_noise(policy: LspcPolicy, seen: np.ndarray) -> None:
-    model = onnx_graph.build(policy.at(0.3), fixed=True, facts={})
+    model = onnx_policies.build(policy.at(0.3), fixed=True, facts={})
     session = open_session(model)
     names = {tensor.name for tensor in [*session.get_inputs(), *session.get_overridable_initializers()]}
     assert names == {"observation", "judge"}
@@ -147,7 +137,7 @@ def test_a_fixed_file_takes_neither_eps_nor_noise(policy: LspcPolicy, seen: np.n
 )
 def test_policies_of_other_settings(shifted: Dataset, settings: dict[str, Any]) -> None:
     policy = untrained(shifted, **settings)
-    session, seen = open_session(onnx_graph.build(policy, fixed=False, facts={})), observations(500, shifted)
+    session, seen = open_session(onnx_policies.build(policy, fixed=False, facts={})), observations(500, shifted)
     action, safe = run(session, ["action", "safe_action"], {"observation": seen})
     np.testing.assert_allclose(action, acted(policy, seen, "LSPC-O", policy.config.restriction), **CLOSE)
     np.testing.assert_allclose(safe, acted(policy, seen, "LSPC-S", policy.config.restriction), **CLOSE)
@@ -159,7 +149,7 @@ def test_what_the_file_says_of_itself(policy: LspcPolicy, session: onnxruntime.I
     assert {tensor.name for tensor in session.get_overridable_initializers()} == {"eps", "noise", "judge"}
     assert [tensor.name for tensor in session.get_outputs()] == ALL
     assert session.get_modelmeta().custom_metadata_map == {"task": "BallRun"}
-    model = onnx_graph.build(policy, fixed=False, facts={})
+    model = onnx_policies.build(policy, fixed=False, facts={})
     onnx.checker.check_model(model, full_check=True)
     assert model.opset_import[0].version == onnx_graph.OPSET
     assert all(tensor.doc_string for tensor in [*model.graph.input, *model.graph.output])
@@ -172,5 +162,105 @@ def test_observations_of_another_size_are_refused(session: onnxruntime.Inference
 
 
 def test_the_same_policy_gives_the_same_bytes(policy: LspcPolicy) -> None:
-    one, other = (onnx_graph.build(policy, fixed=False, facts={"a": "b"}).SerializeToString() for _ in range(2))
+    one, other = (onnx_policies.build(policy, fixed=False, facts={"a": "b"}).SerializeToString() for _ in range(2))
     assert one == other
+
+
+def compiled(policy: Policy) -> Any:
+    return jax.jit(lambda seen, noise: policy(seen, noise, policy.variants[0]))
+
+
+@pytest.mark.parametrize("method", FEED_FORWARD)
+def test_every_methods_actions_equal_the_policys(shifted: Dataset, method: str) -> None:
+    policy, _ = untrained_policy(method, shifted)
+    session, seen = open_session(onnx_policies.build(policy, facts={})), observations(300, shifted)
+    wanted = compiled(policy)(seen, np.zeros((300, policy.noise_dim), np.float32))
+    (action,) = run(session, ["action"], {"observation": seen})
+    np.testing.assert_allclose(action, wanted, **CLOSE)
+    assert action.shape == (300, 2)
+    assert action.std(axis=0).min() > 0.05  # constant actions would agree too
+    for row in (0, 7):
+        (single,) = run(session, ["action"], {"observation": seen[row : row + 1]})
+        np.testing.assert_allclose(single, wanted[row : row + 1], **CLOSE)
+
+
+@pytest.mark.parametrize("method", [name for name in FEED_FORWARD if name != "bc"])
+def test_noise_makes_the_policys_own_random_actions(shifted: Dataset, method: str) -> None:
+    """A row of noise for each observation, or one for all; BC has none to take."""
+    policy, _ = untrained_policy(method, shifted)
+    session, seen = open_session(onnx_policies.build(policy, facts={})), observations(100, shifted)
+    noise = np.random.default_rng(5).standard_normal((100, policy.noise_dim), dtype=np.float32)
+    (sampled,) = run(session, ["action"], {"observation": seen, "noise": noise})
+    np.testing.assert_allclose(sampled, compiled(policy)(seen, noise), **CLOSE)
+    (one_for_all,) = run(session, ["action"], {"observation": seen, "noise": noise[:1]})
+    np.testing.assert_allclose(one_for_all, compiled(policy)(seen, np.tile(noise[:1], (100, 1))), **CLOSE)
+    assert np.abs(sampled - one_for_all).max() > 0.02
+    fixed = open_session(onnx_policies.build(policy, facts={}, fixed=True))
+    assert "noise" not in {tensor.name for tensor in fixed.get_overridable_initializers()}
+
+
+@pytest.mark.parametrize("method", FEED_FORWARD)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"hidden": (), "cvae_hidden": (), "actor_blocks": 0, "normalise_observations": False},
+        {"hidden": (24, 16, 8), "cvae_hidden": (12,), "actor_blocks": 3, "diffusion_steps": 2, "candidates": 1},
+    ],
+)
+def test_every_method_in_other_settings(shifted: Dataset, method: str, settings: dict[str, Any]) -> None:
+    known = inspect.signature(algos.get(method).Config).parameters
+    policy, _ = untrained_policy(method, shifted, **{name: x for name, x in settings.items() if name in known})
+    session, seen = open_session(onnx_policies.build(policy, facts={})), observations(50, shifted)
+    wanted = compiled(policy)(seen, np.zeros((50, policy.noise_dim), np.float32))
+    np.testing.assert_allclose(run(session, ["action"], {"observation": seen})[0], wanted, **CLOSE)
+
+
+def test_a_fisor_of_the_default_size_is_close_too(shifted: Dataset) -> None:
+    """Five denoising steps through three blocks of 256: errors could pile up."""
+    policy, _ = untrained_policy("fisor", shifted, hidden=(256, 256), actor_width=256, actor_blocks=3, candidates=16)
+    session, seen = open_session(onnx_policies.build(policy, facts={})), observations(100, shifted)
+    wanted = compiled(policy)(seen, np.zeros((100, policy.noise_dim), np.float32))
+    np.testing.assert_allclose(run(session, ["action"], {"observation": seen})[0], wanted, **CLOSE)
+
+
+def test_fisor_says_how_feasible_its_action_is(shifted: Dataset) -> None:
+    policy, _ = untrained_policy("fisor", shifted)
+    session, seen = open_session(onnx_policies.build(policy, facts={})), observations(100, shifted)
+    action, feasibility = run(session, ["action", "feasibility"], {"observation": seen})
+    q_h = iql.twin(policy.q_h, policy.normaliser(jnp.asarray(seen)), jnp.asarray(action), is_cost=True)  # pyright: ignore
+    np.testing.assert_allclose(feasibility, q_h[:, None], rtol=1e-4, atol=1e-4)
+
+
+def test_the_converse_has_no_safe_action(shifted: Dataset) -> None:
+    policy = untrained(shifted, roles="converse")
+    session, seen = open_session(onnx_policies.build(policy, facts={})), observations(100, shifted)
+    assert [tensor.name for tensor in session.get_outputs()] == ["action", "cost", "reward"]
+    action, cost = run(session, ["action", "cost"], {"observation": seen, "eps": eps(0.4), **JUDGED})
+    np.testing.assert_allclose(action, acted(policy, seen, "converse LSPC-O", 0.4), **CLOSE)
+    q_c = iql.twin(policy.cost_q, policy.normaliser(jnp.asarray(seen)), jnp.asarray(action), is_cost=True)
+    np.testing.assert_allclose(cost, q_c[:, None], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", FEED_FORWARD)
+def test_every_input_and_output_is_explained(shifted: Dataset, method: str) -> None:
+    model = onnx_policies.build(untrained_policy(method, shifted)[0], facts={"method": method})
+    assert all(tensor.doc_string for tensor in [*model.graph.input, *model.graph.output])
+    assert (model.graph.input[0].name, model.graph.output[0].name) == ("observation", "action")
+    assert [(fact.key, fact.value) for fact in model.metadata_props] == [("method", method)]
+    assert model.opset_import[0].version == onnx_graph.OPSET
+
+
+class Unknown(Policy):
+    variants: ClassVar[tuple[str, ...]] = ("new",)
+
+    @property
+    def noise_dim(self) -> int:
+        return 1
+
+    def __call__(self, observations: Any, noise: Any, variant: str) -> Any:
+        return observations
+
+
+def test_a_policy_nobody_described_is_named() -> None:
+    with pytest.raises(UserError, match=r"Unknown has no ONNX graph: describe it in lspc/deploy/onnx_policies\.py"):
+        onnx_policies.build(Unknown(), facts={})

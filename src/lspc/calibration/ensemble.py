@@ -1,0 +1,101 @@
+"""Ensembles of networks, each member with its own bootstrap weights for the episodes; they show the spread.
+
+What the dynamics models and fitted Q evaluation share: settings, the stacked members, and the compiled training loop.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from lspc.data import Dataset
+
+CHUNK = 250
+"""Updates per compiled call."""
+
+State = TypeVar("State")
+Table = TypeVar("Table")
+Update = Callable[..., State]
+"""(state, data, key of the step, key of the member's bootstrap weights, number of the step, config) -> state."""
+
+
+@dataclass(frozen=True)
+class Config:
+    updates: int = 6_000
+    """Gradient updates of each network."""
+    members: int = 5
+    """Networks in the ensemble."""
+    batch_size: int = 256
+    """Transitions per update."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start; it falls to a twentieth."""
+
+
+def fit(
+    init: Callable[[PRNGKeyArray], State],
+    update: Update[State],
+    data: Any,
+    config: Config,
+    *,
+    seed: int,
+    on_progress: Callable[[int], None] | None = None,
+) -> State:
+    """The trained states of all members, stacked along a new first axis.
+
+    `update` must be a function of a module: one compiled program then serves every call with the same settings.
+    """
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), config.members), config.members)
+    states = stack([init(key) for key in keys])
+    for start in range(0, config.updates, CHUNK):
+        length = min(CHUNK, config.updates - start)
+        states = _advance(states, data, jnp.asarray(seed), jnp.asarray(start), update, length, config)
+        jax.block_until_ready(states)
+        if on_progress:
+            on_progress(start + length)
+    return states
+
+
+@partial(jax.jit, static_argnames=("update", "length", "config"))
+def _advance(
+    states: State, data: Any, seed: Array, start: Array, update: Update[State], length: int, config: Config
+) -> State:
+    """The next updates of every member, one member after the other."""
+
+    def advance_member(numbered: tuple[State, Array]) -> State:
+        state, number = numbered
+        member = jax.random.fold_in(jax.random.key(seed), number)
+
+        def step(state: State, count: Array) -> tuple[State, None]:
+            key = jax.random.fold_in(jax.random.fold_in(member, 1), count)
+            return update(state, data, key, jax.random.fold_in(member, 2), count, config), None
+
+        return jax.lax.scan(step, state, start + jnp.arange(length))[0]
+
+    return jax.lax.map(advance_member, (states, jnp.arange(config.members)))
+
+
+def stack(members: list[State]) -> State:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+
+
+def bootstrap_weights(key: PRNGKeyArray, episodes: Array) -> Array:
+    """How much each episode counts for this member: exponential, the Bayesian bootstrap's weights."""
+    return jax.vmap(lambda episode: jax.random.exponential(jax.random.fold_in(key, episode)))(episodes)
+
+
+def number_episodes(dataset: Dataset) -> np.ndarray:
+    """The number of its episode for every transition."""
+    return np.repeat(np.arange(len(dataset.episodes)), dataset.lengths)
+
+
+def draw(table: Table, size: int, batch_size: int, key: PRNGKeyArray) -> Table:
+    """Rows drawn independently from a table of columns with `size` rows."""
+    chosen = jax.random.randint(key, (batch_size,), 0, size)
+    return jax.tree.map(lambda column: column[chosen], table)

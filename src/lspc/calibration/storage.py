@@ -1,0 +1,68 @@
+"""A calibration on disk, beside the policy it speaks of: calibration.json, and the networks that the guard needs."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lspc import checkpoints, files
+from lspc.algos.base import Spec
+from lspc.calibration import fitted_q
+from lspc.calibration.choosing import Calibration, Point
+from lspc.calibration.familiarity import LANDMARKS
+from lspc.calibration.margins import Estimate, Margin, Replay
+from lspc.errors import UserError
+
+FILE, FITTED_Q = "calibration.json", "fitted_q.safetensors"
+
+
+class GuardModels(eqx.Module):
+    """What the guard predicts with, step by step."""
+
+    fitted_q: fitted_q.FittedQ
+    """The ensemble."""
+    landmarks: Float[Array, "landmarks observation"]
+
+
+def save(folder: str | Path, calibration: Calibration, models: GuardModels) -> None:
+    checkpoints.write(Path(folder) / FITTED_Q, models, {"dataset": calibration.dataset})
+    files.write_json(Path(folder) / FILE, asdict(calibration))
+
+
+def load(folder: str | Path) -> Calibration:
+    path = Path(folder) / FILE
+    if not path.exists():
+        raise UserError(f"{folder} has no calibration: run `lspc calibrate` on its run first")
+    values = files.read_json(path)
+    try:
+        points = [
+            Point(**{**p, "cost": Estimate(**p["cost"]), "reward": Estimate(**p["reward"])}) for p in values["curve"]
+        ]
+        return Calibration(**{
+            **values,
+            "curve": tuple(points),
+            "replays": tuple(Replay(**replay) for replay in values["replays"]),
+            "cost_margin": Margin(**values["cost_margin"]),
+            "reward_margin": Margin(**values["reward_margin"]),
+            "episode_costs": tuple(values["episode_costs"]),
+        })  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: not a calibration that this version of lspc can read ({error})") from error
+
+
+def load_guard_models(folder: str | Path, calibration: Calibration, spec: Spec) -> GuardModels:
+    path = Path(folder) / FITTED_Q
+    if not path.exists():
+        raise UserError(f"{path}: missing, as in calibrations of older versions; run `lspc calibrate` again")
+    config = fitted_q.Config(**{**calibration.settings, "hidden": tuple(calibration.settings["hidden"])})
+    eps = [point.restriction for point in calibration.curve]
+
+    def make_skeleton() -> GuardModels:
+        member = fitted_q.make_skeleton(spec, config, eps[0], eps[-1], calibration.horizon)
+        members = jax.tree.map(lambda leaf: jnp.zeros((config.members, *leaf.shape)), member)
+        return GuardModels(members, jnp.zeros((LANDMARKS, spec.observation_dim)))
+
+    return checkpoints.read(path, eqx.filter_eval_shape(make_skeleton))

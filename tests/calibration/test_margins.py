@@ -1,0 +1,52 @@
+"""Margins by hand, and those that replayed held-out stretches ask for."""
+
+import numpy as np
+import pytest
+from helpers.calibrated import SMALL_DYNAMICS
+from helpers.data import small_dataset
+
+from lspc.calibration import dynamics, margins
+from lspc.calibration.margins import Estimate
+from lspc.calibration.pipeline import split
+
+
+def test_the_margin_by_hand() -> None:
+    """Errors beyond twice the spread: 2 of (8 + 2), 4 - 1 of (8 + 2), 3 - 4 which is none."""
+    found = margins.fit_margin([(10.0, 8.0), (4.0, 8.0), (3.0, 6.0)], [0.0, 0.5, 2.0], unit=2.0)
+    assert (found.share, found.unit) == pytest.approx((0.3, 2.0))
+    around = found.around(18.0, 1.0)
+    assert (around.mean, around.low, around.high) == pytest.approx((18.0, 10.0, 26.0))
+    negative = found.around(-18.0, 1.0)
+    assert (negative.mean, negative.low, negative.high) == pytest.approx((-18.0, -26.0, -10.0))
+
+
+def test_what_is_known_exactly_has_the_spread_alone_as_its_margin() -> None:
+    found = margins.fit_margin([(10.0, 10.0)], [3.0], unit=1.0)
+    assert found.share == 0.0
+    assert found.around(10.0, 3.0) == Estimate(10.0, 4.0, 16.0)
+
+
+def test_replayed_stretches_are_grouped_by_what_was_predicted() -> None:
+    """Costs and rewards are scaled from a stretch to the whole horizon; nothing is lost on the way."""
+    data = small_dataset(episodes=60)
+    learned, held_out = split(data, 0)
+    models = dynamics.fit(learned, SMALL_DYNAMICS)
+    replays, cost, reward = margins.measure_margins(models, held_out, horizon=50)
+    predicted, true = dynamics.replay(models, held_out, margins.STRETCH)
+    assert sum(replay.stretches for replay in replays) == len(true) == 24
+    assert [replay.predicted_cost for replay in replays] == sorted(replay.predicted_cost for replay in replays)
+    for place, name in ((0, "reward"), (1, "cost")):
+        for values, field in ((true, name), (predicted.mean(0), f"predicted_{name}")):
+            weighed = sum(replay.stretches * getattr(replay, field) for replay in replays) / len(true)
+            assert weighed == pytest.approx(50 / margins.STRETCH * values[:, place].mean())
+    assert (cost.unit, reward.unit > 0) == (1.0, True)
+    # A share no larger than the worst group's error, and none when the spread explains everything.
+    worst = max(abs(replay.cost - replay.predicted_cost) / (replay.predicted_cost + 1) for replay in replays)
+    assert 0.0 <= cost.share <= worst + 1e-9
+
+
+def test_data_of_short_episodes_are_replayed_in_short_stretches() -> None:
+    learned, held_out = split(small_dataset(episodes=40, steps=6), 0)
+    replays, *_ = margins.measure_margins(dynamics.fit(learned, SMALL_DYNAMICS), held_out, horizon=6)
+    assert sum(replay.stretches for replay in replays) == 8
+    assert np.mean([replay.cost for replay in replays]) == pytest.approx(held_out.cost_returns.mean(), abs=1.0)

@@ -1,0 +1,149 @@
+"""The whole calibration: the split by hand, one policy from data to choice, and what is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.calibrated import SMALL_DYNAMICS, SMALL_FITTED_Q, add_calibration, finished_run, untrained
+from helpers.data import small_dataset
+
+from lspc import algos, training
+from lspc.algos.base import Spec
+from lspc.calibration import fitted_q, margins, pipeline, storage
+from lspc.calibration.choosing import FEWEST_NEAR, Calibration
+from lspc.calibration.families import LspcFamily
+from lspc.calibration.pipeline import calibrate, calibrate_policy, split
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import load_policy
+
+BRIEFLY: dict[str, Any] = {"dynamics_config": SMALL_DYNAMICS, "fitted_q_config": SMALL_FITTED_Q}
+
+
+def episodes_of(costs: list[float]) -> Dataset:
+    """Episodes of two steps, told apart by their observation: their number."""
+    numbers = np.repeat(np.arange(len(costs), dtype=np.float32), 2)
+    halves = np.repeat(np.array(costs, np.float32) / np.float32(2), 2)
+    last = np.tile([False, True], len(costs))
+    return Dataset(
+        numbers[:, None], 0 * numbers[:, None], numbers, halves, numbers[:, None],
+        np.zeros(len(numbers), bool), last,
+    )  # fmt: skip
+
+
+def numbers(dataset: Dataset) -> list[int]:
+    return [int(first) for first in dataset.initial_observations[:, 0]]
+
+
+def test_the_split_takes_every_fifth_episode_in_order_of_cost() -> None:
+    costs = np.random.default_rng(0).permutation(50).astype(float)
+    learned, held_out = split(episodes_of(costs.tolist()), seed=0)
+    assert sorted(numbers(learned) + numbers(held_out)) == list(range(50))
+    assert len(numbers(held_out)) == 10
+    assert [sum(5 * i <= cost < 5 * i + 5 for cost in held_out.cost_returns) for i in range(10)] == [1] * 10
+
+
+def test_the_seed_decides_among_episodes_of_one_cost() -> None:
+    alike = episodes_of([1.0] * 40)
+    first, again, other = (numbers(split(alike, seed)[1]) for seed in (0, 0, 1))
+    assert first == again != other
+    assert len(first) == len(other) == 8
+
+
+def test_too_few_episodes_are_refused() -> None:
+    enough = 2 * FEWEST_NEAR
+    split(episodes_of([1.0] * enough), 0)
+    with pytest.raises(UserError, match=f"arrays: {enough - 1} episodes cannot support a calibration; {enough} can"):
+        split(episodes_of([1.0] * (enough - 1)), 0)
+
+
+def check_sane(found: Calibration, dataset: Dataset) -> None:
+    assert found.dataset == dataset.fingerprint
+    assert found.horizon == 50
+    assert found.episode_costs == tuple(sorted(dataset.cost_returns.tolist()))
+    for each in found.curve:
+        assert 0.0 <= each.cost.low <= each.cost.mean <= each.cost.high
+        assert each.cost.mean <= 50  # the data's largest cost at every step
+        assert each.reward.low <= each.reward.mean <= each.reward.high
+        assert 0 <= each.fitted_cost <= 50
+    assert 1 <= len(found.replays) <= margins.GROUPS
+    assert found.familiar_within > 0
+
+
+@pytest.fixture(scope="module")
+def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished_run(dataset, tmp_path_factory.mktemp("runs") / "tiny")
+
+
+def test_a_policy_is_calibrated_and_keeps_it(dataset: Dataset, run: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    policy = load_policy(run)
+    found = calibrate_policy(policy, dataset, **BRIEFLY, on_progress=lambda *now: told.append(now))
+    check_sane(found, dataset)
+    eps = [each.restriction for each in found.curve]
+    assert len(eps) == pipeline.POINTS
+    assert (eps[0], eps[-1]) == (0.02, 2.0)
+    assert eps == sorted(eps)
+    assert {done for _, done, _ in told} == {SMALL_FITTED_Q.updates}
+    assert len({what for what, *_ in told}) == 2
+    loaded = load_policy(run)
+    assert loaded.calibration == replace(found, settings=json.loads(json.dumps(found.settings)))
+    choice = found.choose(1e6)
+    assert choice.restriction == 2.0
+    seen = dataset.observations[:5]
+    np.testing.assert_array_equal(loaded.act(seen, budget=1e6), load_policy(run, restriction=2.0).act(seen))
+    # The networks that were kept for the guard are those whose opinion stands in the curve.
+    models = storage.load_guard_models(run / "policy" / "seed-0", found, Spec.of(dataset))
+    family = LspcFamily(policy.net)  # pyright: ignore[reportArgumentType]
+    initial = jnp.asarray(dataset.initial_observations)
+    again = fitted_q.predict_returns(models.fitted_q, family, initial, jnp.asarray([0.02, 2.0]))
+    costs = np.asarray(again)[..., 1].mean(axis=(0, 2))
+    np.testing.assert_allclose(costs, [found.curve[0].fitted_cost, found.curve[-1].fitted_cost], rtol=1e-4, atol=1e-4)
+
+
+def test_the_seed_decides_the_whole_calibration(dataset: Dataset) -> None:
+    net = untrained(dataset)
+    first, again, other = (calibrate(net, dataset, **BRIEFLY, seed=seed)[0] for seed in (0, 0, 1))
+    assert first == again
+    assert first.curve != other.curve
+
+
+def test_a_run_with_one_eps_has_one_point(dataset: Dataset, tmp_path: Path) -> None:
+    out = finished_run(dataset, tmp_path / "fixed", restriction_range=None, restriction=0.6)
+    found = calibrate_policy(load_policy(out), dataset, **BRIEFLY)
+    check_sane(found, dataset)
+    assert [each.restriction for each in found.curve] == [0.6]
+    assert found.choose(1e6).restriction == 0.6
+    seen = dataset.observations[:5]
+    np.testing.assert_allclose(load_policy(out).act(seen, budget=1e6), load_policy(out).act(seen), atol=1e-6)
+    watched = load_policy(out).act(seen, budget=1e6, budget_left=1e6, steps_left=50)
+    assert watched.shape == (5, 2)
+
+
+def test_other_data_other_methods_and_homeless_policies_are_refused(
+    dataset: Dataset, run: Path, tmp_path: Path
+) -> None:
+    policy = load_policy(run)
+    with pytest.raises(UserError, match="is not the data that the policy learned from: their fingerprints differ"):
+        calibrate_policy(policy, small_dataset(seed=1), **BRIEFLY)
+    bc = algos.get("bc").Config(steps=2, batch_size=8, hidden=(8, 8))
+    cloned = load_policy(training.train(dataset, tmp_path / "bc", bc, method="bc"))
+    with pytest.raises(UserError, match="only LSPC has an eps to choose, and this is a policy of bc"):
+        calibrate_policy(cloned, dataset, **BRIEFLY)
+    swapped = load_policy(finished_run(dataset, tmp_path / "converse", roles="converse", steps=2))
+    with pytest.raises(UserError, match="only LSPC has an eps to choose"):
+        calibrate_policy(swapped, dataset, **BRIEFLY)
+    homeless = type(policy)(policy.net, "LSPC-O", policy.card)
+    with pytest.raises(UserError, match="not loaded from a folder"):
+        calibrate_policy(homeless, dataset, **BRIEFLY)
+
+
+def test_a_calibration_replaces_the_one_before(dataset: Dataset, run: Path) -> None:
+    before = add_calibration(run, dataset)
+    assert load_policy(run).calibration.curve == before.curve
+    calibrate_policy(load_policy(run), dataset, **BRIEFLY)
+    assert load_policy(run).calibration.curve != before.curve
