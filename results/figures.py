@@ -12,7 +12,8 @@ import numpy as np
 from table import HERE
 
 from lspc import files
-from lspc.evaluation import RECORDS, usual_mode
+from lspc.evaluation import usual_mode
+from lspc.runs.layout import EVALUATIONS
 from lspc.tasks import get_task, normalised_reward
 
 
@@ -20,7 +21,7 @@ def main() -> None:
     print("| task | run | policy | eps | reward | cost | cost of each seed |")
     print("|---|---|---|---|---|---|---|")
     for task in map(get_task, sys.argv[1:] or ("BallCircle", "CarRun")):
-        for path in sorted((HERE / task.name / "figures").glob(f"*/{RECORDS}")):
+        for path in sorted((HERE / task.name / "figures").glob(f"*/{EVALUATIONS}")):
             groups: dict[tuple[str, Any], dict[int, list[dict[str, Any]]]] = {}
             for record in files.read_jsonl(path):
                 if record["mode"] == usual_mode(record["policy"]):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lspc import files
-from lspc.evaluation import Interval, bootstrap
+from lspc.runs.statistics import Interval, bootstrap
 from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
 
 HERE = Path(__file__).parent

@@ -14,6 +14,7 @@ from helpers.cli import Cli
 
 from lspc import files
 from lspc.data import Dataset, save
+from lspc.runs import Run
 
 VERBS = [
     "inspect", "collect", "train", "evaluate", "calibrate", "export", "render", "report", "bench", "figure", "theory",
@@ -223,10 +224,10 @@ def test_train_says_where_each_setting_came_from(trained: tuple[Path, str]) -> N
     assert "  restriction = 0.6  (task BallRun)" in said
     assert "  scale_rewards = False  (preset paper)" in said
     assert "done: lspc evaluate" in said
-    described = files.read_run(out)
-    assert described["task"] == "BallRun"
-    assert described["seeds"] == [0, 2]
-    assert described["provenance"]["latent_dim"] == "user"
+    described = Run.open(out)
+    assert described.task == "BallRun"
+    assert described.seeds == (0, 2)
+    assert described.provenance["latent_dim"] == "user"
 
 
 def test_evaluate_prints_the_table_and_json(cli: Cli, trained: tuple[Path, str]) -> None:
@@ -276,7 +277,7 @@ def test_a_policy_is_measured_on_another_task_and_filmed(cli: Cli, trained: tupl
 def test_figures_and_clips_refuse_what_they_cannot_do(cli: Cli, trained: tuple[Path, str], tmp_path: Path) -> None:
     out, _ = trained
     bare = tmp_path / "bare"
-    files.write_json(bare / "config.json", files.read_run(out))
+    files.write_json(bare / "config.json", Run.open(out).describe())
     for arguments, told in [
         (["figure", "transfer"], "name the runs to compare"),
         (["figure", "transfer", bare], "has no evaluations.jsonl: measure it first"),
@@ -294,9 +295,9 @@ def test_figures_and_clips_refuse_what_they_cannot_do(cli: Cli, trained: tuple[P
 def test_evaluate_refuses_what_it_cannot_do(cli: Cli, trained: tuple[Path, str], tmp_path: Path) -> None:
     out, _ = trained
     half = tmp_path / "half"
-    files.write_json(half / "config.json", files.read_run(out))
+    files.write_json(half / "config.json", Run.open(out).describe())
     other = tmp_path / "other"
-    files.write_json(other / "config.json", {**files.read_run(out), "task": "CarRun"})
+    files.write_json(other / "config.json", {**Run.open(out).describe(), "task": "CarRun"})
     for arguments, told in [
         ([half], "training has not finished"),
         ([out, other], "was trained for CarRun"),
@@ -381,7 +382,7 @@ def test_calibrate_and_export_refuse_what_they_cannot_do(
     out = calibrated[0]
     other, few, lost = tmp_path / "other.hdf5", tmp_path / "few.hdf5", tmp_path / "lost"
     save(dataset.select(range(1, 20)), other, metadata={"task": "BallRun"})
-    description = files.read_run(out)
+    description = Run.open(out).describe()
     described = {**description, "dataset": {**description["dataset"], "source": str(tmp_path / "gone.hdf5")}}
     shutil.copytree(out, lost)
     files.write_json(lost / "config.json", described)

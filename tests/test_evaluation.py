@@ -7,23 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.calibrated import add_calibration
+from helpers.made_runs import make_record
 
 import lspc
-from lspc import algos, evaluation, files, training
+from lspc import algos, files, training
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.evaluation import Record, behaviour, bootstrap, evaluate, policy_name, summarise
+from lspc.evaluation import behaviour, evaluate, policy_name, summarise
+from lspc.runs import Record, Run, layout
 from lspc.tasks import get_task
 
 TASK = replace(get_task("BallRun"), reward_min=0.0, reward_max=100.0, thresholds=(10, 20, 40))
 BALL_RUN = get_task("BallRun")
 
 
-def record(
-    reward: float, cost: float, *, seed: int = 0, policy: str = "LSPC-O", mode: str = "sampled", **more: Any
-) -> Record:
-    known = {"task": "BallRun", "run": "a", "config": "c", "dataset": "d", "policy": policy, "mode": mode}
-    return {**known, "training_seed": seed, "reward_return": reward, "cost_return": cost, **more}
+def episode(reward: float, cost: float, *, seed: int = 0, **more: Any) -> Record:
+    return make_record(reward, cost, training_seed=seed, **{"run": "a", "mode": "sampled", **more})
 
 
 @pytest.fixture(scope="module")
@@ -40,33 +39,33 @@ def test_records_are_complete(finished: Path) -> None:
         finished, BALL_RUN, episodes=2, variants=("LSPC-S", "CVAE"), workers=0,
         on_start=lambda what, count: started.append((what, count)), on_episode=lambda: ended.append(1),
     )  # fmt: skip
-    cells = [(r["training_seed"], r["policy"], r["mode"], r["seed"]) for r in records]
+    cells = [(r.training_seed, r.policy, r.mode, r.seed) for r in records]
     modes, seeds = ("deterministic", "sampled"), (1_000_000, 1_000_001)
     assert cells == [(k, p, m, s) for k in (0, 3) for p in ("LSPC-S", "CVAE") for m in modes for s in seeds]
-    assert files.read_jsonl(finished / evaluation.RECORDS) == records
+    assert Run.open(finished).records() == records
     assert len(ended) == len(records) == 16
     assert started[0] == ("LSPC-S deterministic, seed 0", 2)
-    described = files.read_run(finished)
+    run = Run.open(finished)
     for found in records:
-        assert found["run"] == "tiny"
-        assert found["task"] == "BallRun"
-        assert found["method"] == "lspc"
-        assert found["updates"] == 10
-        assert found["dataset"] == described["dataset"]["fingerprint"]
-        assert found["config"] == files.content_hash(described["config"])
-        assert 0 < found["length"] <= BALL_RUN.episode_length
-        assert found["cost_return"] >= 0
-        assert isinstance(found["terminated"], bool)
+        assert found.run == "tiny"
+        assert found.task == "BallRun"
+        assert found.method == "lspc"
+        assert found.updates == 10
+        assert found.dataset == run.dataset.fingerprint
+        assert found.config == files.content_hash(run.config)
+        assert 0 < found.length <= BALL_RUN.episode_length
+        assert found.cost_return >= 0
+        assert isinstance(found.terminated, bool)
 
 
 def test_measuring_again_replaces_and_keeps_the_rest(finished: Path) -> None:
     evaluate(finished, BALL_RUN, episodes=2, variants=("LSPC-S",), modes=("deterministic",), workers=0)
     evaluate(finished, BALL_RUN, episodes=3, variants=("LSPC-O",), modes=("deterministic",), workers=0)
     again = evaluate(finished, BALL_RUN, episodes=1, variants=("LSPC-O",), modes=("deterministic",), workers=0)
-    stored = files.read_jsonl(finished / evaluation.RECORDS)
-    assert [r for r in stored if r["policy"] == "LSPC-O"] == again
+    stored = Run.open(finished).records()
+    assert [r for r in stored if r.policy == "LSPC-O"] == again
     assert len(again) == 2
-    assert len([r for r in stored if r["policy"] == "LSPC-S" and r["mode"] == "deterministic"]) == 4
+    assert len([r for r in stored if r.policy == "LSPC-S" and r.mode == "deterministic"]) == 4
 
 
 def test_the_same_seeds_give_the_same_numbers_with_any_workers(finished: Path) -> None:
@@ -86,12 +85,12 @@ def test_lspc_o_is_measured_at_every_eps_and_the_others_once(finished: Path) -> 
         restrictions=(0.02, 2.0), seeds=[3], records_file="sweep.jsonl",
         on_start=lambda what, _: started.append(what),
     )  # fmt: skip
-    cells = [(r["training_seed"], r["policy"], r["restriction"]) for r in found]
+    cells = [(r.training_seed, r.policy, r.restriction) for r in found]
     assert cells == [(3, "LSPC-O", 0.02), (3, "LSPC-O", 2.0), (3, "LSPC-S", None)]
     assert started[0] == "LSPC-O, eps 0.02 deterministic, seed 3"
-    assert files.read_jsonl(finished / "sweep.jsonl") == found
-    assert not any(r.get("restriction") for r in _stored(finished))  # the run's own records are left alone
-    assert found[0]["reward_return"] != found[1]["reward_return"]
+    assert Run.open(finished).records("sweep.jsonl") == found
+    assert not any(r.restriction for r in Run.open(finished).records())  # the run's own records are left alone
+    assert found[0].reward_return != found[1].reward_return
     assert [row.policy for row in summarise(found, BALL_RUN)] == ["LSPC-O, eps 0.02", "LSPC-O, eps 2", "LSPC-S"]
     (own,) = evaluate(
         finished, BALL_RUN, episodes=1, variants=("LSPC-O",), modes=("deterministic",), workers=0,
@@ -101,14 +100,9 @@ def test_lspc_o_is_measured_at_every_eps_and_the_others_once(finished: Path) -> 
         finished, BALL_RUN, episodes=1, variants=("LSPC-O",), modes=("deterministic",), workers=0, seeds=[3],
         records_file="other.jsonl",
     )  # fmt: skip
-    assert own["reward_return"] == pytest.approx(default["reward_return"])  # eps 1 is the run's own
-    assert default["restriction"] is None
-    assert files.read_jsonl(finished / "sweep.jsonl") == [*found, own]  # another eps replaces nothing
-
-
-def _stored(run: Path) -> list[Record]:
-    path = run / evaluation.RECORDS
-    return files.read_jsonl(path) if path.exists() else []
+    assert own.reward_return == pytest.approx(default.reward_return)  # eps 1 is the run's own
+    assert default.restriction is None
+    assert Run.open(finished).records("sweep.jsonl") == [*found, own]  # another eps replaces nothing
 
 
 def test_eps_and_seeds_that_are_not_there_are_refused(finished: Path) -> None:
@@ -127,16 +121,16 @@ def test_the_guard_is_measured_beside_the_policy_it_watches(finished: Path, data
         finished, BALL_RUN, episodes=2, variants=("LSPC-O", "LSPC-S"), guards=(0.0, 1e6), seeds=[0], workers=0,
         records_file="guarded.jsonl",
     )  # fmt: skip
-    cells = [(r["policy"], r["mode"], r["guard"]) for r in found][::2]
+    cells = [(r.policy, r.mode, r.guard) for r in found][::2]
     assert cells == [
         ("LSPC-O", "deterministic", None), ("LSPC-O", "deterministic", 0.0), ("LSPC-O", "deterministic", 1e6),
         ("LSPC-O", "sampled", None), ("LSPC-S", "deterministic", None), ("LSPC-S", "sampled", None),
     ]  # fmt: skip
-    by_cell = {cell: [r["reward_return"] for r in found[2 * i : 2 * i + 2]] for i, cell in enumerate(cells)}
+    by_cell = {cell: [r.reward_return for r in found[2 * i : 2 * i + 2]] for i, cell in enumerate(cells)}
     bold, careful = by_cell["LSPC-O", "deterministic", None], by_cell["LSPC-S", "deterministic", None]
     assert by_cell["LSPC-O", "deterministic", 1e6] == pytest.approx(bold, rel=1e-4)
     assert by_cell["LSPC-O", "deterministic", 0.0] == pytest.approx(careful, rel=1e-4)
-    shares = {r["guard"]: r["intervened"] for r in found if r["guard"] is not None}
+    shares = {r.guard: r.intervened for r in found if r.guard is not None}
     assert shares == {0.0: 1.0, 1e6: 0.0}
     names = [row.policy for row in summarise(found, BALL_RUN)]
     assert names == ["LSPC-O", "LSPC-O, guard 0", "LSPC-O, guard 1e+06", "LSPC-O", "LSPC-S", "LSPC-S"]
@@ -153,7 +147,7 @@ def test_what_cannot_be_measured_is_refused(finished: Path, dataset: Dataset, tm
         evaluate(finished, BALL_RUN, variants=("BC",))
     with pytest.raises(UserError, match="is not a run folder"):
         evaluate(tmp_path, BALL_RUN)
-    files.write_json(tmp_path / "config.json", files.read_run(finished))
+    files.write_json(layout.config_path(tmp_path), Run.open(finished).describe())
     with pytest.raises(UserError, match="training has not finished"):
         evaluate(tmp_path, BALL_RUN)
 
@@ -172,7 +166,7 @@ def test_the_library_evaluates_for_the_runs_own_task(finished: Path, dataset: Da
 
 
 def test_a_summary_by_hand() -> None:
-    records = [record(50, 0), record(70, 20), record(30, 40, seed=1), record(10, 60, seed=1)]
+    records = [episode(50, 0), episode(70, 20), episode(30, 40, seed=1), episode(10, 60, seed=1)]
     (row,) = summarise(records, TASK)
     assert (row.policy, row.mode, row.seeds, row.episodes) == ("LSPC-O", "sampled", 2, 4)
     assert row.reward.mean == pytest.approx(0.40)
@@ -186,18 +180,18 @@ def test_a_summary_by_hand() -> None:
 
 
 def test_seeds_count_alike_whatever_their_episodes() -> None:
-    (row,) = summarise([record(100, 0), *[record(0, 10, seed=1)] * 3], TASK)
+    (row,) = summarise([episode(100, 0), *[episode(0, 10, seed=1)] * 3], TASK)
     assert row.reward.mean == pytest.approx(0.5)
     assert row.raw_cost.mean == pytest.approx(5)
 
 
 def test_rows_keep_the_order_and_runs_that_differ_stay_apart() -> None:
     records = [
-        record(1, 0, policy="B"),
-        record(2, 0, policy="A"),
-        record(3, 0, policy="A", mode="deterministic"),
-        record(4, 0, policy="A", seed=1, run="b"),  # another seed in another folder: the same policy
-        record(5, 0, policy="B", run="wide", config="other"),
+        episode(1, 0, policy="B"),
+        episode(2, 0, policy="A"),
+        episode(3, 0, policy="A", mode="deterministic"),
+        episode(4, 0, policy="A", seed=1, run="b"),  # another seed in another folder: the same policy
+        episode(5, 0, policy="B", run="wide", config="other"),
     ]
     rows = [(row.policy, row.mode, row.seeds) for row in summarise(records, TASK)]
     assert rows == [("B, a", "sampled", 1), ("B, wide", "sampled", 1), ("A", "sampled", 2), ("A", "deterministic", 1)]
@@ -214,9 +208,9 @@ def by_hand(returns: list[float], costs: list[float]) -> Dataset:
 
 def test_the_share_reached_is_of_the_best_episode_within_the_budget() -> None:
     data = by_hand([20, 50, 80, 100], [5, 10, 30, 41])
-    (row,) = summarise([record(40, 0), record(20, 0)], TASK, data)
+    (row,) = summarise([episode(40, 0), episode(20, 0)], TASK, data)
     assert row.reached == pytest.approx({10: 30 / 50, 20: 30 / 50, 40: 30 / 80})
-    (row,) = summarise([record(40, 0)], TASK, by_hand([50], [15]))
+    (row,) = summarise([episode(40, 0)], TASK, by_hand([50], [15]))
     assert row.reached == {10: None, 20: pytest.approx(0.8), 40: pytest.approx(0.8)}
 
 
@@ -227,24 +221,6 @@ def test_the_datas_own_behaviour() -> None:
     assert row.raw_cost.mean == pytest.approx(15)
     assert row.over_budget == {10: 0.5, 20: 0.5, 40: 0.0}
     assert row.reached == pytest.approx({10: 1.5, 20: 1.5, 40: 0.75})
-
-
-def test_bootstrap_of_one_group_is_the_textbooks() -> None:
-    values = np.random.default_rng(0).normal(3, 2, size=100)
-    interval = bootstrap([values])
-    half = 1.96 * values.std() / 10
-    assert interval.mean == pytest.approx(values.mean())
-    assert interval.low == pytest.approx(values.mean() - half, abs=0.06)
-    assert interval.high == pytest.approx(values.mean() + half, abs=0.06)
-    assert bootstrap([values]) == interval
-
-
-def test_bootstrap_draws_seeds_before_episodes() -> None:
-    """Seeds that disagree widen the interval although their episodes do not vary at all."""
-    interval = bootstrap([np.zeros(50), np.ones(50)])
-    assert (interval.mean, interval.low, interval.high) == (0.5, 0.0, 1.0)
-    constant = bootstrap([np.full(5, 2.0), np.full(9, 2.0)])
-    assert (constant.mean, constant.low, constant.high) == (2.0, 2.0, 2.0)
 
 
 def test_bc_on_cheap_episodes_has_its_own_name() -> None:

@@ -74,9 +74,9 @@ def test_content_hash_tells_values_apart_but_not_their_order() -> None:
     assert files.content_hash({"a": 1}) != files.content_hash({"a": 2})
 
 
-def test_no_run_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is not a run folder: it has no config\.json"):
-        files.read_run(tmp_path)
+def test_tuples_come_back() -> None:
+    value = {"hidden": (8, 8), "steps": 5, "range": None}
+    assert files.restore_tuples(files.as_json(value)) == value
 
 
 HOLD = """

@@ -136,7 +136,7 @@ def test_a_card_that_does_not_fit_is_refused(tmp_path: Path, dataset: Dataset) -
     path = tmp_path / "card.json"
     for change in ({"config": {**card["config"], "brand_new": 1}}, {"spec": {}}, {"method": "nothing"}):
         path.write_text(json.dumps({**card, **change}))
-        with pytest.raises(UserError, match=r"card\.json: not a card|unknown method"):
+        with pytest.raises(UserError, match=r"card\.json: not a card|not settings of|unknown method"):
             load_policy(tmp_path)
     path.write_text(json.dumps({**card, "config": {**card["config"], "hidden": [9, 9]}}))
     with pytest.raises(UserError, match=r"weights\.safetensors: .* should be"):

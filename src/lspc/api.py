@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lspc import algos, calibration, evaluation, files, training
+from lspc import algos, calibration, evaluation, training
 from lspc.data import Dataset
 from lspc.data import load as load_dataset
 from lspc.data import save as save_dataset
 from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
+from lspc.runs import Run
 from lspc.tasks import NAMED_IN_DATA, get_task, task_of
 from lspc.training import settings
 
@@ -40,7 +41,7 @@ def evaluate(
     run: str | Path, *, task: str | None = None, episodes: int = 20, dataset: Dataset | None = None
 ) -> list[evaluation.Summary]:
     """Roll out a run's policies in the simulator: one row per policy, and the data's own behaviour if given."""
-    name = task or files.read_run(run)["task"]
+    name = task or Run.open(run).task
     if name is None:
         raise UserError(f"{run} was not trained for a task: name one")
     known = get_task(name)

@@ -12,20 +12,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lspc import calibration, files
+from lspc import files
 from lspc.algos.base import Policy
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.policy import TrainedPolicy, load_policy, policy_folder
-from lspc.sims.pool import Pool
+from lspc.policy import TrainedPolicy, load_policy
+from lspc.runs import layout
+from lspc.runs.record import Record, group, returns_by_seed
+from lspc.runs.run import Run
+from lspc.runs.statistics import Interval, bootstrap
+from lspc.sims.pool import Episode, Pool
 from lspc.tasks import Task, normalised_cost, normalised_reward
 from lspc.version import __version__
 
 FIRST_EPISODE_SEED = 1_000_000
 """Evaluation episodes are numbered from here, far from the seeds that collected data may have used."""
-RECORDS = "evaluations.jsonl"
 MODES = ("deterministic", "sampled")
-Record = dict[str, Any]
 
 
 def evaluate(
@@ -38,7 +40,7 @@ def evaluate(
     restrictions: Sequence[float] = (),
     guards: Sequence[float] = (),
     seeds: Sequence[int] | None = None,
-    records_file: str = RECORDS,
+    records_file: str = layout.EVALUATIONS,
     workers: int | None = None,
     first_seed: int = FIRST_EPISODE_SEED,
     on_start: Callable[[str, int], None] | None = None,
@@ -50,18 +52,18 @@ def evaluate(
     `restrictions` are the eps to measure LSPC-O with, in place of the run's own; each of `guards` a budget to measure
     it with under the guard as well (deterministic actions, calibrated seeds only); `seeds` are all unless given.
     """
-    run = Path(run)
     if episodes < 1 or not modes or set(modes) - set(MODES):
         raise UserError(f"episodes must be 1 or more and modes among {', '.join(MODES)}; got {episodes}, {modes}")
-    description = check_fits(run, task)
-    seeds = list(seeds or description["seeds"])
+    opened = Run.open(run)
+    check_fits(opened, task)
+    seeds = list(seeds or opened.seeds)
     if guards:
-        seeds = [seed for seed in seeds if (policy_folder(run, seed) / calibration.FILE).exists()]
+        seeds = [seed for seed in seeds if (opened.policy_folder(seed) / layout.CALIBRATION).exists()]
         if not seeds:
             raise UserError(f"{run} has no calibration for the guard: run `lspc calibrate {run}` first")
     records: list[Record] = []
     with Pool(task, workers=workers, on_trouble=on_trouble) as pool:
-        for cell in _cells(run, seeds, variants, modes, restrictions, guards):
+        for cell in _cells(opened, seeds, variants, modes, restrictions, guards):
             if on_start:
                 name = _row_name(cell.variant, cell.restriction, cell.guard)
                 on_start(f"{name} {cell.mode}, seed {cell.seed}", episodes)
@@ -76,32 +78,39 @@ def evaluate(
                 [first_seed + i for i in range(episodes)],
                 on_episode=lambda _: on_episode() if on_episode else None,
             )
-            identity = _identity(run, description, task, cell, description["config"]["steps"])
+            intervened = None
             if cell.guard is not None:
                 counted = policy.guard.interventions
-                identity["intervened"] = (counted["too_costly"] + counted["unfamiliar"]) / max(counted["steps"], 1)
-            records += [{**identity, **episode._asdict()} for episode in rolled]
-    _store(run / records_file, records)
+                intervened = (counted["too_costly"] + counted["unfamiliar"]) / max(counted["steps"], 1)
+            records += _make_records(opened, task, cell, opened.config["steps"], rolled, intervened)
+    opened.store_records(records, records_file)
     return records
 
 
-def _identity(run: Path, description: dict[str, Any], task: Task, cell: "_Cell", updates: int) -> Record:
-    """What tells a record's policy from every other."""
-    return {
-        "run": run.resolve().name,
-        "task": task.name,
-        "trained_on": description["task"],
-        "method": description["method"],
-        "policy": policy_name(cell.variant, description["config"]),
-        "restriction": cell.restriction,
-        "guard": cell.guard,
-        "mode": cell.mode,
-        "training_seed": cell.seed,
-        "updates": updates,
-        "dataset": description["dataset"]["fingerprint"],
-        "config": files.content_hash(description["config"]),
-        "lspc_version": __version__,
-    }
+def _make_records(
+    run: Run, task: Task, cell: "_Cell", updates: int, episodes: Iterable[Episode], intervened: float | None = None
+) -> list[Record]:
+    return [
+        Record(
+            run=run.name,
+            task=task.name,
+            trained_on=run.task,
+            method=run.method,
+            policy=policy_name(cell.variant, run.config),
+            restriction=cell.restriction,
+            guard=cell.guard,
+            budget=run.config.get("budget"),
+            mode=cell.mode,
+            training_seed=cell.seed,
+            updates=updates,
+            dataset=run.dataset.fingerprint,
+            config=files.content_hash(run.config),
+            lspc_version=__version__,
+            intervened=intervened,
+            **episode._asdict(),
+        )
+        for episode in episodes
+    ]
 
 
 class Rollouts:
@@ -111,25 +120,22 @@ class Rollouts:
         self._pool, self._task = pool, task
         self._seeds = [FIRST_EPISODE_SEED + i for i in range(episodes)]
 
-    def __call__(self, run: Path, description: dict[str, Any], net: Policy, seed: int, updates: int) -> list[Record]:
+    def __call__(self, run: Run, net: Policy, seed: int, updates: int) -> list[Record]:
         records: list[Record] = []
         for variant in net.variants:
             mode = usual_mode(variant)
-            act = TrainedPolicy(net, variant, description).for_episodes(sampled=mode == "sampled")
+            act = TrainedPolicy(net, variant, run.describe()).for_episodes(sampled=mode == "sampled")
             cell = _Cell(seed, variant, mode, None, None)
-            identity = _identity(run, description, self._task, cell, updates)
-            records += [{**identity, **episode._asdict()} for episode in self._pool.run(act, self._seeds)]
+            records += _make_records(run, self._task, cell, updates, self._pool.run(act, self._seeds))
         return records
 
 
-def check_fits(run: Path, task: Task) -> dict[str, Any]:
-    """The run's description, if its policies can act in this task at all."""
-    description = files.read_run(run)
+def check_fits(run: Run, task: Task) -> None:
+    """Refuse a task in which the run's policies cannot act at all."""
     for what in ("observation", "action"):
-        trained, asked = description["spec"][f"{what}_dim"], getattr(task, f"{what}_dim")
+        trained, asked = getattr(run.spec, f"{what}_dim"), getattr(task, f"{what}_dim")
         if trained != asked:
-            raise UserError(f"{run} was trained on {what}s of size {trained}, {task.name} has {asked}")
-    return description
+            raise UserError(f"{run.path} was trained on {what}s of size {trained}, {task.name} has {asked}")
 
 
 class _Cell(NamedTuple):
@@ -141,7 +147,7 @@ class _Cell(NamedTuple):
 
 
 def _cells(
-    run: Path,
+    run: Run,
     seeds: Sequence[int],
     variants: Sequence[str] | None,
     modes: Sequence[str],
@@ -149,7 +155,7 @@ def _cells(
     guards: Sequence[float],
 ) -> list[_Cell]:
     """Everything to measure; only LSPC-O has an eps and a guard."""
-    policies = variants or load_policy(run, seed=seeds[0]).net.variants
+    policies = variants or load_policy(run.path, seed=seeds[0]).net.variants
     cells = []
     for seed, variant, mode in product(seeds, policies, modes):
         searching = variant.endswith("LSPC-O")
@@ -173,24 +179,6 @@ def policy_name(variant: str, config: dict[str, Any]) -> str:
     return f"BC-Safe ({config['budget']:g})" if variant == "BC" and config.get("budget") is not None else variant
 
 
-def _store(path: Path, records: list[Record]) -> None:
-    """Replace what was measured before for the same policy, keep the rest."""
-
-    def cell(record: Record) -> tuple[Any, ...]:
-        return tuple(record.get(k) for k in ("task", "policy", "restriction", "guard", "mode", "training_seed"))
-
-    measured = {cell(record) for record in records}
-    kept = [r for r in files.read_jsonl(path) if cell(r) not in measured] if path.exists() else []
-    files.write_jsonl(path, kept + records)
-
-
-@dataclass(frozen=True)
-class Interval:
-    mean: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
 class Summary:
     """One row of the table."""
@@ -212,50 +200,36 @@ class Summary:
     """Normalised reward as a share of that of the data's best episode within the threshold."""
 
 
-def bootstrap(groups: Sequence[np.ndarray], draws: int = 2000, seed: int = 0) -> Interval:
-    """Mean and 95 % interval, drawing seeds first and episodes within each."""
-    rng = np.random.default_rng(seed)
-    chosen = rng.integers(len(groups), size=(draws, len(groups)))
-    means = np.empty(chosen.shape)
-    for number, group in enumerate(groups):
-        places = chosen == number
-        means[places] = group[rng.integers(len(group), size=(places.sum(), len(group)))].mean(axis=1)
-    low, high = np.percentile(means.mean(axis=1), [2.5, 97.5])
-    return Interval(float(np.mean([g.mean() for g in groups])), float(low), float(high))
-
-
 def summarise(records: Iterable[Record], task: Task, dataset: Dataset | None = None) -> list[Summary]:
     """One row for each policy and mode, in the order they were measured.
 
     Runs that differ in the seed alone are one policy; if they differ in more, the run's name tells the rows apart.
     """
-    rows: dict[tuple[str, str], dict[tuple[str, str], list[Record]]] = {}
-    for record in records:
-        name = _row_name(record["policy"], record.get("restriction"), record.get("guard"))
-        same = rows.setdefault((name, record["mode"]), {})
-        same.setdefault((record["config"], record["dataset"]), []).append(record)
+    rows = group(records, lambda record: (_row_name(record.policy, record.restriction, record.guard), record.mode))
     summaries = []
-    for (policy, mode), settings in rows.items():
+    for (policy, mode), same in rows.items():
+        settings = group(same, lambda record: (record.config, record.dataset))
         for alike in settings.values():
-            seeds: dict[int, list[tuple[float, float]]] = {}
-            for record in alike:
-                pair = record["reward_return"], record["cost_return"]
-                seeds.setdefault(record["training_seed"], []).append(pair)
-            name = policy if len(settings) == 1 else f"{policy}, {alike[0]['run']}"
-            summaries.append(_summary(name, mode, seeds, task, dataset))
+            name = policy if len(settings) == 1 else f"{policy}, {alike[0].run}"
+            summaries.append(summarise_policy(name, mode, alike, task, dataset))
     return summaries
+
+
+def summarise_policy(
+    name: str, mode: str, records: Sequence[Record], task: Task, dataset: Dataset | None = None
+) -> Summary:
+    """The row of records that are known to be of one policy."""
+    return _summary(name, mode, returns_by_seed(records, "reward"), returns_by_seed(records, "cost"), task, dataset)
 
 
 def behaviour(dataset: Dataset, task: Task) -> Summary:
     """The same row for the data's own episodes: what the logged behaviour earned and cost."""
-    pairs = list(zip(dataset.returns.tolist(), dataset.cost_returns.tolist(), strict=True))
-    return _summary("data", "logged", {0: pairs}, task, dataset)
+    return _summary("data", "logged", [dataset.returns], [dataset.cost_returns], task, dataset)
 
 
-def _summary(policy: str, mode: str, seeds: dict[int, list[tuple[float, float]]], task: Task,
+def _summary(policy: str, mode: str, returns: Sequence[np.ndarray], costs: Sequence[np.ndarray], task: Task,
              dataset: Dataset | None) -> Summary:  # fmt: skip
-    returns = [np.array([reward for reward, _ in pairs]) for pairs in seeds.values()]
-    costs = [np.array([cost for _, cost in pairs]) for pairs in seeds.values()]
+    """From the returns and costs of episodes, an array for each training seed."""
     at = {k: [normalised_cost(c, k) for c in costs] for k in task.thresholds}
     every = np.concatenate(costs)
     mean_return = float(np.mean([r.mean() for r in returns]))
@@ -268,7 +242,7 @@ def _summary(policy: str, mode: str, seeds: dict[int, list[tuple[float, float]]]
     return Summary(
         policy=policy,
         mode=mode,
-        seeds=len(seeds),
+        seeds=len(costs),
         episodes=len(every),
         reward=bootstrap([normalised_reward(task, r) for r in returns]),
         cost={k: bootstrap(groups) for k, groups in at.items()},

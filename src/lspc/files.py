@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -104,14 +104,11 @@ def as_json(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
+def restore_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they were before JSON made lists of their tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
 def content_hash(value: Any) -> str:
     """Twelve hex digits that tell settings apart."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def read_run(folder: str | Path) -> dict[str, Any]:
-    """The description of a run folder, config.json."""
-    path = Path(folder) / "config.json"
-    if not path.exists():
-        raise UserError(f"{folder} is not a run folder: it has no config.json")
-    return read_json(path)

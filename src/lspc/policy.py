@@ -19,12 +19,12 @@ from lspc.acting import Act, Seen
 from lspc.algos.base import Policy, SequencePolicy, Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.errors import UserError
+from lspc.runs.layout import CARD, WEIGHTS, find_policy
+from lspc.runs.run import build_config
 
 if TYPE_CHECKING:
     from lspc.calibration.choosing import Calibration
     from lspc.deploy.guard import Guard
-
-WEIGHTS, CARD = "weights.safetensors", "card.json"
 
 
 def save(folder: str | Path, policy: Policy, card: dict[str, Any]) -> None:
@@ -41,12 +41,12 @@ def load_policy(
 
     `restriction` is LSPC-O's eps, if not the run's own.
     """
-    folder = policy_folder(Path(path), seed)
+    folder = find_policy(Path(path), seed)
     card = files.read_json(folder / CARD)
     try:
         method = algos.get(card["method"])
-        spec = Spec(**_tuples(card["spec"]))
-        config = method.Config(**_tuples(card["config"]))
+        spec = Spec(**files.restore_tuples(card["spec"]))
+        config = build_config(card["method"], card["config"], f"{folder / CARD}")
     except (KeyError, TypeError) as error:
         raise UserError(f"{folder / CARD}: not a card that this version of lspc can read ({error})") from error
     if seed not in (None, card.get("training_seed", seed)):
@@ -58,24 +58,6 @@ def load_policy(
         raise UserError(f"{folder} has no policy {variant!r}: choose one of {', '.join(net.variants)}")
     trained = TrainedPolicy(net, variant, card, folder)
     return trained if restriction is None else trained.at(restriction)
-
-
-def policy_folder(path: Path, seed: int | None = None) -> Path:
-    if (path / CARD).exists():
-        return path
-    folders = {int(p.parent.name.removeprefix("seed-")): p.parent for p in path.glob(f"policy/seed-*/{CARD}")}
-    if not folders:
-        if (path / "config.json").exists():
-            raise UserError(f"{path} holds no policy yet: its training has not finished; run it again to go on")
-        raise UserError(f"{path} holds no policy: is it the folder of a run?")
-    if seed is not None and seed not in folders:
-        raise UserError(f"{path} has no seed {seed}: it has {', '.join(map(str, sorted(folders)))}")
-    return folders[min(folders) if seed is None else seed]
-
-
-def _tuples(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows lists only; our settings are tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 class TrainedPolicy:
@@ -149,8 +131,8 @@ class TrainedPolicy:
 
         found, net = self.calibration, self._lspc()
         assert self.folder is not None
-        models = calibration.load_guard_models(self.folder, found, Spec(**_tuples(self.card["spec"])))
-        return Guard(net, models, found)
+        spec = Spec(**files.restore_tuples(self.card["spec"]))
+        return Guard(net, calibration.load_guard_models(self.folder, found, spec), found)
 
     def _lspc(self) -> LspcPolicy:
         if not isinstance(self.net, LspcPolicy):

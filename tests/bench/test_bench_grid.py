@@ -6,7 +6,7 @@ import pytest
 
 from lspc import algos, files
 from lspc.bench import grid
-from lspc.bench.grid import Plan, budgets, find_data, keep_plan, make_plan, orders, read_plan
+from lspc.bench.grid import Plan, budgets, find_data, keep_plan, make_jobs, make_plan, read_plan
 from lspc.errors import UserError
 from lspc.tasks import get_task
 from lspc.training.settings import parse
@@ -28,14 +28,14 @@ def test_what_each_method_is_trained_for() -> None:
 
 
 def test_the_cells_of_a_plan() -> None:
-    made = orders(plan("bc", "lspc", tasks={"BallRun": "f", "CarRun": "g"}), Path("bench"), DATA)
-    assert [order.name for order in made[:3]] == [
+    made = make_jobs(plan("bc", "lspc", tasks={"BallRun": "f", "CarRun": "g"}), Path("bench"), DATA)
+    assert [job.name for job in made[:3]] == [
         "BallRun/bc-seeds-0-2",
         "BallRun/lspc-seeds-0-2",  # one of each method first
         "BallRun/bc-10-seeds-0-2",
     ]
-    assert len(made) == 2 * (4 + 1) == len({order.name for order in made})
-    (safe,) = (order for order in made if order.name == "CarRun/bc-20-seeds-0-2")
+    assert len(made) == 2 * (4 + 1) == len({job.name for job in made})
+    (safe,) = (job for job in made if job.name == "CarRun/bc-20-seeds-0-2")
     assert (safe.task, safe.method, safe.seeds, safe.dataset) == ("CarRun", "bc", [0, 1, 2], "g")
     assert safe.config["budget"] == 20.0
     assert safe.provenance["budget"] == "user"
@@ -44,8 +44,8 @@ def test_the_cells_of_a_plan() -> None:
 
 
 def test_seeds_go_together_as_far_as_the_plan_says() -> None:
-    made = orders(plan("lspc", seeds=5, together=2), Path("bench"), DATA)
-    assert [(order.name, order.seeds) for order in made] == [
+    made = make_jobs(plan("lspc", seeds=5, together=2), Path("bench"), DATA)
+    assert [(job.name, job.seeds) for job in made] == [
         ("BallRun/lspc-seeds-0-1", [0, 1]),
         ("BallRun/lspc-seeds-2-3", [2, 3]),
         ("BallRun/lspc-seeds-4-4", [4]),
@@ -55,7 +55,7 @@ def test_seeds_go_together_as_far_as_the_plan_says() -> None:
 def test_settings_for_all_methods_and_for_one() -> None:
     given = parse(["steps=5", "lspc.hidden=(8, 8)", "lspc.latent_form=clamp", "bc.learning_rate=1e-2"])
     assert given == {"steps": 5, "lspc.hidden": (8, 8), "lspc.latent_form": "clamp", "bc.learning_rate": 0.01}
-    made = {order.method: order.config for order in orders(plan(settings=given), Path("bench"), DATA)}
+    made = {job.method: job.config for job in make_jobs(plan(settings=given), Path("bench"), DATA)}
     assert made["bc"]["steps"] == made["lspc"]["steps"] == 5
     assert (made["lspc"]["hidden"], made["bc"]["hidden"]) == ([8, 8], [256, 256])
     assert made["bc"]["learning_rate"] == 0.01

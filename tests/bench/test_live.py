@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from lspc.bench.cell import Progress
-from lspc.bench.grid import Plan, orders
+from lspc.bench.grid import Plan, make_jobs
 from lspc.bench.live import Grid, cost_table
 from lspc.bench.running import Cost
 from lspc.report import terminal
@@ -34,7 +34,7 @@ def test_the_cost_tells_what_is_known_and_what_is_not() -> None:
 def test_the_grid_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(terminal, "errors", Console(width=80, file=written))
-    made = {order.name: order for order in orders(PLAN, tmp_path, {})}
+    made = {job.name: job for job in make_jobs(PLAN, tmp_path, {})}
     first, second = made["BallRun/bc-seeds-0-2"], made["BallRun/bc-10-seeds-0-2"]
     with Grid(list(made.values())) as grid:
         grid.on_progress(first, Progress("training", 50, 100))

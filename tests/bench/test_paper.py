@@ -3,15 +3,16 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from helpers.made_runs import make_record
 
 from lspc.bench import tables
 from lspc.bench.records import sort_out
-from lspc.bench.statistics import Figures
 from lspc.bench.tables import AVERAGE, Row, Rule
+from lspc.runs import Record
+from lspc.runs.statistics import Figures
 from lspc.tasks import Task, get_task
 
 PRINTED = list(csv.DictReader((Path(__file__).parent / "paper_tables.csv").read_text().splitlines()))
@@ -68,26 +69,22 @@ def known(name: str) -> Task:
     return get_task(name.replace("Vel", "Velocity"))
 
 
-def as_records(row: dict[str, str]) -> Iterator[dict[str, Any]]:
+def as_records(row: dict[str, str]) -> Iterator[Record]:
     """One episode with the printed figures, or one for each threshold that the method is trained for."""
     task, method = known(row["task"]), row["method"]
     reward, cost = float(row["norm_reward"]), float(row["norm_cost"])
     spread = method in FOR_EACH_THRESHOLD
     for budget in task.thresholds if spread else (None,):
-        yield {
-            "run": "paper",
-            "task": task.name,
-            "policy": method if method != "BC-Safe" else f"BC-Safe ({budget})",
-            "mode": "sampled",
-            "training_seed": 0,
-            "seed": 1,
-            "dataset": "DSRL",
-            "config": f"{method} {budget}",
-            "lspc_version": "paper",
-            "budget": budget,
-            "reward_return": task.reward_min + reward * (task.reward_max - task.reward_min),
-            "cost_return": cost * (budget if budget else 1 / np.mean([1 / k for k in task.thresholds])),
-        }
+        yield make_record(
+            task.reward_min + reward * (task.reward_max - task.reward_min),
+            cost * (budget if budget else 1 / float(np.mean([1 / k for k in task.thresholds]))),
+            task=task.name,
+            trained_on=task.name,
+            policy=method if method != "BC-Safe" else f"BC-Safe ({budget})",
+            mode="sampled",
+            config=f"{method} {budget}",
+            budget=budget,
+        )
 
 
 @pytest.fixture(scope="module")

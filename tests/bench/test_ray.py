@@ -31,9 +31,10 @@ from lspc import data, files, training
 from lspc.bench import cluster, running
 from lspc.bench.cell import Progress
 from lspc.bench.cluster import Cluster
-from lspc.bench.grid import Order, Plan, find_data, is_done, make_plan, orders
+from lspc.bench.grid import Job, Plan, find_data, is_done, make_jobs, make_plan
 from lspc.bench.local import Local
 from lspc.errors import UserError
+from lspc.runs import layout
 from lspc.training import loop
 
 HERE = Path("/proc/self/cwd")
@@ -117,9 +118,9 @@ class Watched(Cluster):
         super().__init__(address, workers)
         self.started: list[tuple[str, int]] = []
 
-    def _start(self, job: Any, mailbox: Any) -> Any:
-        self.started.append((job.order.name, job.attempt))
-        return super()._start(job, mailbox)
+    def _start(self, attempt: Any, mailbox: Any) -> Any:
+        self.started.append((attempt.job.name, attempt.number))
+        return super()._start(attempt, mailbox)
 
 
 def held_until(flag: Path) -> Any:
@@ -133,13 +134,13 @@ def held_until(flag: Path) -> Any:
 
         run, hold = cell.run, not flag.exists()
 
-        def run_held(order: Order, report: cell.Report, data_file: str | None = None) -> None:
+        def run_held(job: Job, report: cell.Report, data_file: str | None = None) -> None:
             def tell(now: Progress) -> None:
                 report(now)
                 while hold:
                     time.sleep(1)
 
-            run(order, tell, data_file)
+            run(job, tell, data_file)
 
         cell.run, cluster.SEND_EVERY = run_held, 0.0
         return cluster.work(*arguments)
@@ -156,10 +157,10 @@ def test_a_node_is_killed_in_the_middle(nodes: Any, folder: Path, monkeypatch: p
     (large,) = nodes.worker_nodes
     raylet = large.all_processes["raylet"][0].process
     heard: list[tuple[str, str]] = []
-    assert executor.room(orders(plan, HERE / "bench", places)) == 1  # 4 GB and more for each, until they are seen
+    assert executor.room(make_jobs(plan, HERE / "bench", places)) == 1  # 4 GB and more for each, until they are seen
 
-    def on_progress(order: Order, now: Progress) -> None:
-        heard.append((order.name, now.stage))
+    def on_progress(job: Job, now: Progress) -> None:
+        heard.append((job.name, now.stage))
         if raylet.poll() is None:
             children = Path(f"/proc/{raylet.pid}/task/{raylet.pid}/children").read_text().split()
             # The only node with so much memory: the job that has just spoken is there.
@@ -177,20 +178,20 @@ def test_a_node_is_killed_in_the_middle(nodes: Any, folder: Path, monkeypatch: p
     assert sent == [os.path.getsize("data/BallRun.hdf5")]
     assert list(told) == [FAILS]
     assert "no episode costs 10 or less" in told[FAILS]
-    cells = {order.name: order for order in orders(plan, HERE / "bench", places)}
-    for name, order in cells.items():
-        assert is_done(order) == (name != FAILS)
+    cells = {job.name: job for job in make_jobs(plan, HERE / "bench", places)}
+    for name, job in cells.items():
+        assert is_done(job) == (name != FAILS)
         if name != FAILS:
-            records = files.read_jsonl(Path(order.out) / "evaluations.jsonl")
+            records = files.read_jsonl(Path(job.out) / "evaluations.jsonl")
             assert [(r["training_seed"], r["seed"]) for r in records] == [(0, 1_000_000), (1, 1_000_000)]
     assert running.gather([HERE / "bench"]).problems[0] == f"{FAILS}: not finished"
 
-    here = {order.name: order for order in orders(plan, HERE / "local", places) if order.name in (killed, FAILS)}
+    here = {job.name: job for job in make_jobs(plan, HERE / "local", places) if job.name in (killed, FAILS)}
     ended: dict[str, str | None] = {}
-    Local(2).run(list(here.values()), lambda *_: None, lambda order, trouble: ended.update({order.name: trouble}))
+    Local(2).run(list(here.values()), lambda *_: None, lambda job, trouble: ended.update({job.name: trouble}))
     assert ended == {killed: None, FAILS: told[FAILS]}
-    for name, order in here.items():
-        assert cluster.read_files(Path(cells[name].out)) == cluster.read_files(Path(order.out))
+    for name, job in here.items():
+        assert cluster.read_files(Path(cells[name].out)) == cluster.read_files(Path(job.out))
 
     again = Here()  # any executor goes on with the bench, and only with what failed
     running.run(plan, HERE / "bench", places, again)
@@ -201,7 +202,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_call_goes_on_from_what_they_sent(n
     plan, places = planned(1_000_000)
     heard: list[int] = []
 
-    def on_progress(order: Order, now: Progress) -> None:
+    def on_progress(job: Job, now: Progress) -> None:
         heard.append(now.done)
         if len(heard) == 1:  # from outside, while we wait for the jobs
             threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -211,7 +212,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_call_goes_on_from_what_they_sent(n
         running.run(plan, HERE / "bench", places, executor, on_progress)
     wait_for(lambda: not any("ray::work" in line for line in ours(os.environ[MARK]).values()))
     ((first, _),) = executor.started
-    saved = training.checkpoint_paths(HERE / "bench" / "runs" / first)
+    saved = layout.checkpoint_paths(HERE / "bench" / "runs" / first)
     assert saved
     reached = files.read_jsonl(HERE / "bench" / "runs" / first / "metrics.jsonl")[-1]["step"]
     assert reached >= max(heard)
@@ -225,13 +226,13 @@ def test_what_kills_its_process_is_tried_again_and_what_is_faulty_is_not(
     nodes: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "ATTEMPTS", 2)
-    monkeypatch.setattr(cluster, "work", lambda order, *_: os._exit(1) if order.name == FAILS else 1 / 0)
+    monkeypatch.setattr(cluster, "work", lambda job, *_: os._exit(1) if job.name == FAILS else 1 / 0)
     executor = Watched(nodes.address)
     plan, places = planned(5)
-    faulty, fatal, *_ = orders(plan, HERE / "bench", places)
+    faulty, fatal, *_ = make_jobs(plan, HERE / "bench", places)
     assert fatal.name == FAILS
     ended: dict[str, str | None] = {}
-    executor.run([faulty, fatal], lambda *_: None, lambda order, trouble: ended.update({order.name: trouble}))
+    executor.run([faulty, fatal], lambda *_: None, lambda job, trouble: ended.update({job.name: trouble}))
     assert sorted(executor.started) == [(FAILS, 1), (FAILS, 2), (faulty.name, 1)]
     assert ended[faulty.name] == "ZeroDivisionError: division by zero"
     lost = ended[FAILS]
@@ -248,7 +249,7 @@ def test_only_nodes_with_a_core_count(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cluster, "_join", lambda _: None)
     monkeypatch.setattr(ray, "nodes", lambda: there)
     plan, places = planned(5)
-    waiting = orders(plan, HERE / "bench", places)
+    waiting = make_jobs(plan, HERE / "bench", places)
     assert Cluster().room(waiting) == 2
     assert Cluster(workers=1).room(waiting) == 1
     assert Cluster()._largest() == 10 << 30

@@ -5,33 +5,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.made_runs import make_record, make_run
 
 from lspc import files
 from lspc.bench.records import Cell, Column, read, sort_out
+from lspc.data import Dataset
 from lspc.errors import UserError
+from lspc.runs import Record, record
 from lspc.tasks import get_task
 
 RUN = get_task("BallRun")
 LSPC, CPQ = Column("LSPC-O", "deterministic"), Column("CPQ", "deterministic")
 
 
-def record(reward: float = 0.0, cost: float = 0.0, *, seed: int = 0, number: int = 1, **more: Any) -> dict[str, Any]:
-    """One episode of BallRun with a normalised reward."""
-    known = {
-        "run": "a", "task": "BallRun", "trained_on": "BallRun", "policy": "LSPC-O", "mode": "deterministic",
-        "training_seed": seed, "seed": number, "dataset": "d" * 64, "config": "c", "lspc_version": "1",
-        "budget": None, "cost_return": cost,
-        "reward_return": RUN.reward_min + reward * (RUN.reward_max - RUN.reward_min),
-    }  # fmt: skip
-    return {**known, **more}
+def grid(**more: Any) -> list[Record]:
+    """Two seeds, two episodes of BallRun with normalised rewards of 0 and 0.1."""
+    known = {"run": "a", "dataset": "d" * 64, "lspc_version": "1", **more}
+    return [
+        make_record(
+            RUN.reward_min + 0.1 * s * (RUN.reward_max - RUN.reward_min), 10.0 * n, training_seed=s, seed=n, **known
+        )
+        for s in (0, 1)
+        for n in (1, 2)
+    ]
 
 
-def grid(**more: Any) -> list[dict[str, Any]]:
-    """Two seeds, two episodes."""
-    return [record(0.1 * s, 10.0 * n, seed=s, number=n, **more) for s in (0, 1) for n in (1, 2)]
-
-
-def cpq(*budgets: float) -> list[dict[str, Any]]:
+def cpq(*budgets: float) -> list[Record]:
     return [line for budget in budgets for line in grid(policy="CPQ", budget=budget, config=f"{budget}", run="b")]
 
 
@@ -130,18 +129,18 @@ def test_nothing_gives_nothing() -> None:
     assert sort_out([]) == ({}, [])
 
 
-def test_reading_finds_the_budget_beside_the_records(tmp_path: Path) -> None:
-    bare = [{key: value for key, value in line.items() if key != "budget"} for line in grid()]
-    for name, config in (("lspc", {}), ("deep/cpq-10", {"budget": 10.0})):
-        (tmp_path / name).mkdir(parents=True)
-        files.write_json(tmp_path / name / "config.json", {"config": config})
-        files.write_jsonl(tmp_path / name / "evaluations.jsonl", bare)
-    assert sorted({line["budget"] or 0 for line in read([tmp_path])}) == [0, 10.0]
+def test_reading_finds_the_budget_beside_the_records(tmp_path: Path, dataset: Dataset) -> None:
+    lines = [record.as_json(each) for each in grid()]
+    bare = [{key: value for key, value in line.items() if key != "budget"} for line in lines]
+    for name, budget in (("lspc", None), ("deep/cpq-10", 10.0)):
+        run = make_run(tmp_path / name, dataset, budget=budget)
+        files.write_jsonl(run / "evaluations.jsonl", bare)
+    assert sorted({each.budget or 0 for each in read([tmp_path])}) == [0, 10.0]
     assert len(read([tmp_path / "lspc" / "evaluations.jsonl"])) == 4
-    files.write_jsonl(tmp_path / "all.jsonl", grid())
-    assert read([tmp_path / "all.jsonl"]) == grid()
+    record.write(tmp_path / "all.jsonl", [*grid(), *grid(restriction=0.5), *grid(guard=10.0)])
+    assert read([tmp_path / "all.jsonl"]) == grid()  # as trained: another eps or a guard is a study of its own
     files.write_jsonl(tmp_path / "bare.jsonl", bare)
-    with pytest.raises(UserError, match=r"bare\.jsonl: its records have no budget"):
+    with pytest.raises(UserError, match=r"bare\.jsonl, line 1: budget is missing"):
         read([tmp_path / "bare.jsonl"])
     for nothing in (tmp_path / "nowhere", tmp_path / "lspc" / "policy"):
         with pytest.raises(UserError, match="there are no records here"):

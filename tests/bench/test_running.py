@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from helpers.bench import Here, wait_for
 from helpers.data import small_dataset
+from helpers.made_runs import change_description, make_run
 
 from lspc import files
 from lspc.bench import cell, local, running, tables
-from lspc.bench.grid import Order, Plan, find_data, is_done, keep_plan, make_plan, orders
+from lspc.bench.grid import Job, Plan, find_data, is_done, keep_plan, make_jobs, make_plan
 from lspc.bench.local import Local
 from lspc.data import Dataset, save
 from lspc.errors import UserError
@@ -83,29 +84,29 @@ def test_killed_in_the_middle_and_run_again_every_cell_is_carried_out_once(
     folder: Path, background: list[subprocess.Popen[bytes]]
 ) -> None:
     plan, data = planned(folder)
-    cells = orders(plan, folder / "bench", data)
+    cells = make_jobs(plan, folder / "bench", data)
     first = started(folder, STEPS)
     background.append(first)
-    wait_for(lambda: any(is_done(order) for order in cells) or first.poll() is not None)
+    wait_for(lambda: any(is_done(job) for job in cells) or first.poll() is not None)
     first.send_signal(signal.SIGKILL)
     first.wait()
-    begun = [Path(order.out) for order in cells if Path(order.out).exists()]
+    begun = [Path(job.out) for job in cells if Path(job.out).exists()]
     wait_for(lambda: nobody_works_on(begun), 20)  # the workers do not outlive whoever started them
-    done = [order for order in cells if is_done(order)]
+    done = [job for job in cells if is_done(job)]
     assert 1 <= len(done) < len(cells)
-    before = {order.name: contents(Path(order.out)) for order in done}
+    before = {job.name: contents(Path(job.out)) for job in done}
     told = running.gather([folder / "bench"]).problems
     assert {line.removesuffix(": not finished") for line in told if line.endswith("not finished")} == {
-        order.name for order in cells if order not in done
+        job.name for job in cells if job not in done
     }
 
     assert running.run(plan, folder / "bench", data, Local(2)) == {}
-    assert all(is_done(order) for order in cells)
-    assert {order.name: contents(Path(order.out)) for order in done} == before
-    for order in cells:
-        records = files.read_jsonl(Path(order.out) / "evaluations.jsonl")
+    assert all(is_done(job) for job in cells)
+    assert {job.name: contents(Path(job.out)) for job in done} == before
+    for job in cells:
+        records = files.read_jsonl(Path(job.out) / "evaluations.jsonl")
         assert [(r["training_seed"], r["seed"]) for r in records] == [(0, 1_000_000), (1, 1_000_000)]
-        lines = files.read_jsonl(Path(order.out) / "metrics.jsonl")
+        lines = files.read_jsonl(Path(job.out) / "metrics.jsonl")
         assert [(line["step"], line["seed"]) for line in lines] == [(5, 0), (5, 1)]
 
     nothing = Here()
@@ -141,13 +142,13 @@ def test_growing_measures_and_trains_only_what_is_new(folder: Path) -> None:
     assert running.run(plan, bench, data, first) == {}
     assert first.carried_out == [f"BallRun/bc{budget}-seeds-0-0" for budget in ("", "-10", "-20", "-40")]
     policies = contents(bench / "runs" / "BallRun" / "bc-seeds-0-0" / "policy")
-    (spare,) = (order for order in orders(plan, bench, data) if order.name.endswith("/bc-40-seeds-0-0"))
+    (spare,) = (job for job in make_jobs(plan, bench, data) if job.name.endswith("/bc-40-seeds-0-0"))
     files.write_jsonl(Path(spare.out) / "evaluations.jsonl", [])  # as if killed before it was measured
     again = Here()
     running.run(plan, bench, data, again)
     assert again.carried_out == [spare.name]
     both, grown = replace(plan, modes=("deterministic", "sampled")), Here()
-    assert len(running.outstanding(both, bench, data)) == 4
+    assert len(running.list_missing_jobs(both, bench, data)) == 4
     running.run(both, bench, data, grown)
     assert contents(bench / "runs" / "BallRun" / "bc-seeds-0-0" / "policy") == policies
     results = running.gather([bench])
@@ -179,52 +180,49 @@ def test_a_bench_without_a_finished_cell_has_empty_tables(folder: Path) -> None:
 
 def test_a_workers_last_word_is_what_went_wrong(folder: Path) -> None:
     plan, data = planned(folder, seeds=1)
-    order = orders(plan, folder / "bench", data)[0]
-    save(small_dataset(seed=1), Path(order.data))
+    job = make_jobs(plan, folder / "bench", data)[0]
+    save(small_dataset(seed=1), Path(job.data))
     ended: list[tuple[str, str | None]] = []
-    Local(1).run([order], lambda *_: None, lambda order, trouble: ended.append((order.name, trouble)))
-    assert ended == [(order.name, f"{order.data} has changed since the bench was planned")]
+    Local(1).run([job], lambda *_: None, lambda job, trouble: ended.append((job.name, trouble)))
+    assert ended == [(job.name, f"{job.data} has changed since the bench was planned")]
 
 
 def test_a_folder_with_another_run_is_refused(folder: Path) -> None:
     plan, data = planned(folder, seeds=1)
-    order = orders(plan, folder / "bench", data)[0]
-    described = {"method": "bc", "seeds": [0], "dataset": {"fingerprint": order.dataset}}
-    Path(order.out).mkdir(parents=True)
-    files.write_json(Path(order.out) / "config.json", {**described, "config": order.config})
-    assert not is_done(order)
-    files.write_json(Path(order.out) / "config.json", {**described, "config": {**order.config, "steps": 9}})
+    job = make_jobs(plan, folder / "bench", data)[0]
+    make_run(Path(job.out), Path(job.data), method="bc")
+    change_description(Path(job.out), seeds=[0], config=job.config)
+    assert not is_done(job)
+    change_description(Path(job.out), seeds=[0], config={**job.config, "steps": 9})
     with pytest.raises(UserError, match="holds another run \\(steps is 9 there, 5 now\\)"):
-        is_done(order)
+        is_done(job)
 
 
 def test_what_a_plan_costs(folder: Path) -> None:
     plan, data = planned(folder, ("bc", "lspc"), seeds=1)
     bench = folder / "bench"
-    unknown = running.costs(plan, bench, data)
+    unknown = running.estimate_costs(plan, bench, data)
     assert [(cost.method, cost.cells, cost.done, cost.updates) for cost in unknown] == [
         ("bc", 4, 0, 20), ("lspc", 1, 0, 5),
     ]  # fmt: skip
     assert running.total_hours(unknown, 2) == (0.0, ["bc", "lspc"])
     measured: list[str] = []
-    running.measure(
-        replace(plan, methods=("bc",)), bench, data, Here(), lambda order, _: measured.append(order.method)
-    )
+    running.measure(replace(plan, methods=("bc",)), bench, data, Here(), lambda job, _: measured.append(job.method))
     assert measured == ["bc"]
     assert not (bench / "runs").exists()
     seen = running.read_measured(bench)["bc"]
     assert seen.rate is not None
     assert seen.rate > 10
-    bc, lspc = running.costs(plan, bench, data)
+    bc, lspc = running.estimate_costs(plan, bench, data)
     assert bc.hours == pytest.approx(20 / seen.rate / 3600)
     assert lspc.hours is None
     assert running.total_hours([bc, lspc], 2) == (pytest.approx(20 / seen.rate / 3600 / 2), ["lspc"])
-    assert {order.memory for order in running.outstanding(plan, bench, data)} == {seen.memory, Order.memory}
+    assert {job.memory for job in running.list_missing_jobs(plan, bench, data)} == {seen.memory, Job.memory}
 
 
 def test_memory_limits_how_many_cells_run_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, data = planned(folder, ("bc", "lspc"))
-    waiting = [replace(order, memory=1 << 30) for order in orders(plan, folder / "bench", data)]
+    waiting = [replace(job, memory=1 << 30) for job in make_jobs(plan, folder / "bench", data)]
     executor = Local(4)
     monkeypatch.setattr(local, "SIMULATOR", 0)
     monkeypatch.setattr(local, "COPIES", 0)
@@ -234,8 +232,8 @@ def test_memory_limits_how_many_cells_run_at_a_time(folder: Path, monkeypatch: p
     assert Local(4).room(waiting[:2]) == 2
 
     class Worker:
-        def __init__(self, order: Order, memory: int) -> None:
-            self.order, self.memory = order, memory
+        def __init__(self, job: Job, memory: int) -> None:
+            self.job, self.memory = job, memory
 
     def fits(free: float, *taken: float) -> bool:
         monkeypatch.setattr(local, "free_memory", lambda: int(free * (1 << 30)))
@@ -248,4 +246,4 @@ def test_memory_limits_how_many_cells_run_at_a_time(folder: Path, monkeypatch: p
     assert fits(1.4, 0.7)
     assert not fits(100, 1, 1, 1, 1)  # no core is left
     executor._learn(Worker(waiting[0], 0), cell.Progress("training", 1, 2, None, 3 << 30))  # pyright: ignore[reportArgumentType]
-    assert executor.need(waiting[0]) == 3 << 30  # what it was seen to take, not what was expected
+    assert executor.estimate_memory(waiting[0]) == 3 << 30  # what it was seen to take, not what was expected

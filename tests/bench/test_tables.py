@@ -12,8 +12,8 @@ from rich.console import Console
 
 from lspc.bench import tables
 from lspc.bench.records import Cell, Column, Results
-from lspc.bench.statistics import Figures, Stratum, figures
 from lspc.bench.tables import AVERAGE, Rule, View
+from lspc.runs.statistics import Figures, Stratum, compute_figures
 from lspc.tasks import get_task
 
 
@@ -34,7 +34,7 @@ def results(cells: dict[tuple[str, str], tuple[float, float]], without: tuple[Ce
 
 def judged(*pairs: tuple[float, float]) -> dict[Column, Figures | None]:
     return {
-        column(f"{i}"): figures([Stratum("x", np.full((1, 1, 1), r), np.full((1, 1, 1), c))])
+        column(f"{i}"): compute_figures([Stratum("x", np.full((1, 1, 1), r), np.full((1, 1, 1), c))])
         for i, (r, c) in enumerate(pairs)
     }
 

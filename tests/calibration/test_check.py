@@ -5,23 +5,18 @@ from pathlib import Path
 
 import pytest
 from helpers.calibrated import UPPER, add_calibration, finished_run, made, point
+from helpers.made_runs import make_record
 
-from lspc import files
-from lspc.calibration import check
 from lspc.calibration.check import compare, verify
 from lspc.data import Dataset
-from lspc.evaluation import Record
+from lspc.runs import Record, Run, layout
 from lspc.tasks import get_task
 
 TASK = replace(get_task("BallRun"), reward_min=0.0, reward_max=200.0)
 
 
 def records(costs: dict[float, list[float]], rewards: dict[float, float]) -> list[Record]:
-    return [
-        {"restriction": eps, "cost_return": cost, "reward_return": rewards[eps]}
-        for eps, own in costs.items()
-        for cost in own
-    ]
+    return [make_record(rewards[eps], cost, restriction=eps) for eps, own in costs.items() for cost in own]
 
 
 def test_the_verdict_by_hand() -> None:
@@ -79,10 +74,10 @@ def test_every_eps_is_tried_in_the_simulator(dataset: Dataset, tmp_path: Path) -
     assert len(ended) == 4
     assert found.episodes == 2
     assert [verdict.restriction for verdict in found.verdicts] == [0.02, 2.0]
-    stored = files.read_jsonl(run / check.RECORDS)
-    assert [(r["policy"], r["mode"], r["restriction"]) for r in stored] == [
+    stored = Run.open(run).records(layout.VERIFICATION)
+    assert [(r.policy, r.mode, r.restriction) for r in stored] == [
         ("LSPC-O", "deterministic", eps) for eps in (0.02, 0.02, 2.0, 2.0)
     ]
-    means = [sum(r["cost_return"] for r in stored[i : i + 2]) / 2 for i in (0, 2)]
+    means = [sum(r.cost_return for r in stored[i : i + 2]) / 2 for i in (0, 2)]
     assert [truth.cost for truth in found.truths] == pytest.approx(means)
     assert not (run / "evaluations.jsonl").exists()  # tables of the run's policies are not mixed with this

@@ -6,8 +6,8 @@ from helpers.calibrated import SMALL_DYNAMICS
 from helpers.data import small_dataset
 
 from lspc.calibration import dynamics, margins
-from lspc.calibration.margins import Estimate
 from lspc.calibration.pipeline import split
+from lspc.runs.statistics import Interval
 
 
 def test_the_margin_by_hand() -> None:
@@ -23,7 +23,7 @@ def test_the_margin_by_hand() -> None:
 def test_what_is_known_exactly_has_the_spread_alone_as_its_margin() -> None:
     found = margins.fit_margin([(10.0, 10.0)], [3.0], unit=1.0)
     assert found.share == 0.0
-    assert found.around(10.0, 3.0) == Estimate(10.0, 4.0, 16.0)
+    assert found.around(10.0, 3.0) == Interval(10.0, 4.0, 16.0)
 
 
 def test_replayed_stretches_are_grouped_by_what_was_predicted() -> None:

@@ -11,13 +11,15 @@ import onnx
 import pytest
 from helpers.calibrated import add_calibration, finished_run, observations
 from helpers.exported import FEED_FORWARD, leave_run, open_session
+from helpers.made_runs import make_record
 
 import lspc.deploy
-from lspc import algos, evaluation, files, training
+from lspc import algos, files, training
 from lspc.data import Dataset
 from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
+from lspc.runs import Record, Run, layout, record
 from lspc.version import __version__
 
 
@@ -42,9 +44,8 @@ def facts(path: Path) -> dict[str, str]:
     return {fact.key: fact.value for fact in onnx.load(path).metadata_props}
 
 
-def record(cost: float, seed: int = 1_000_000, **more: Any) -> evaluation.Record:
-    known = {"task": "BallRun", "policy": "LSPC-O", "mode": "deterministic", "training_seed": 0, "restriction": 0.5}
-    return {**known, "seed": seed, "cost_return": cost, "reward_return": 10 * cost, **more}
+def episode(cost: float, seed: int = 1_000_000, **more: Any) -> Record:
+    return make_record(10 * cost, cost, seed=seed, **{"restriction": 0.5, **more})
 
 
 def test_without_a_budget_eps_is_an_input(run: Path, dataset: Dataset, tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_without_a_budget_eps_is_an_input(run: Path, dataset: Dataset, tmp_path:
     assert described["task"] == "BallRun"
     assert described["dataset"] == dataset.fingerprint
     assert described["training_seed"] == "0"
-    assert described["config"] == files.content_hash(files.read_run(run)["config"])
+    assert described["config"] == files.content_hash(Run.open(run).config)
     assert (described["eps"], described["eps_range"]) == ("1", "[0.02, 2.0]")
     assert (described["method"], described["policy"]) == ("lspc", "LSPC-O")
     assert "budget" not in described
@@ -109,12 +110,12 @@ def test_the_card_of_a_budget(run: Path, dataset: Dataset, tmp_path: Path) -> No
 
 def test_the_card_knows_what_was_measured_at_its_eps(run: Path, tmp_path: Path) -> None:
     other = [
-        record(99, restriction=1.0), record(99, mode="sampled"), record(99, policy="LSPC-S"),
-        record(99, task="CarRun"), record(99, training_seed=1), record(99, guard=12.0),
+        episode(99, restriction=1.0), episode(99, mode="sampled"), episode(99, policy="LSPC-S"),
+        episode(99, task="CarRun"), episode(99, training_seed=1), episode(99, guard=12.0),
     ]  # fmt: skip
-    own = [record(5, 1_000_000, guard=None), record(14, 1_000_001)]
-    files.write_jsonl(run / "verification.jsonl", [*other, *own])
-    files.write_jsonl(run / "evaluations.jsonl", [record(5, 1_000_000), record(8, 1_000_002)])
+    own = [episode(5, 1_000_000, guard=None), episode(14, 1_000_001)]
+    record.write(run / layout.VERIFICATION, [*other, *own])
+    record.write(run / layout.EVALUATIONS, [episode(5, 1_000_000), episode(8, 1_000_002)])
     card = export(run, tmp_path / "policy.onnx", budget=12)[1].read_text()
     assert "| cost | 6 | 3 to 12 | 9 |" in card
     assert "| reward | 50 | 45 to 55 | 90 |" in card
@@ -123,7 +124,7 @@ def test_the_card_knows_what_was_measured_at_its_eps(run: Path, tmp_path: Path) 
 
 
 def test_the_card_without_a_budget_shows_the_curve_and_the_range(run: Path, tmp_path: Path) -> None:
-    files.write_jsonl(run / "evaluations.jsonl", [record(3, restriction=None), record(99, restriction=0.5)])
+    record.write(run / layout.EVALUATIONS, [episode(3, restriction=None), episode(99, restriction=0.5)])
     card = export(run, tmp_path / "policy.onnx")[1].read_text()
     assert "with eps, the restriction, as an input" in card
     assert "| 0.02 | 3 | 1.5 to 6 |" in card

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from lspc.bench import cell
-from lspc.bench.grid import Order
+from lspc.bench.grid import Job
 from lspc.bench.running import OnEnd, OnProgress
 from lspc.errors import UserError
 
@@ -15,18 +15,18 @@ class Here:
     def __init__(self) -> None:
         self.carried_out: list[str] = []
 
-    def room(self, orders: Sequence[Order]) -> int:
+    def room(self, jobs: Sequence[Job]) -> int:
         return 1
 
-    def run(self, orders: Sequence[Order], on_progress: OnProgress, on_end: OnEnd) -> None:
-        for order in orders:
-            self.carried_out.append(order.name)
+    def run(self, jobs: Sequence[Job], on_progress: OnProgress, on_end: OnEnd) -> None:
+        for job in jobs:
+            self.carried_out.append(job.name)
             try:
-                cell.run(order, lambda now, order=order: on_progress(order, now))
+                cell.run(job, lambda now, job=job: on_progress(job, now))
             except UserError as error:
-                on_end(order, str(error))
+                on_end(job, str(error))
             else:
-                on_end(order, None)
+                on_end(job, None)
 
 
 def wait_for(what: Callable[[], bool], seconds: float = 240) -> None:

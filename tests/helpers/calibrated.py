@@ -16,9 +16,10 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import dynamics, ensemble, fitted_q
 from lspc.calibration.choosing import Calibration, Point
 from lspc.calibration.familiarity import LANDMARKS
-from lspc.calibration.margins import Estimate, Margin, Replay
+from lspc.calibration.margins import Margin, Replay
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
+from lspc.runs.statistics import Interval
 from lspc.tasks import get_task
 
 HORIZON = 50
@@ -30,7 +31,7 @@ UPPER = {0.02: 6.0, 0.5: 12.0, 1.0: 18.0, 2.0: 60.0}
 
 def point(eps: float, high: float) -> Point:
     return Point(
-        eps, Estimate(high / 2, high / 4, high), Estimate(100 * eps, 90 * eps, 110 * eps), high / 2, 100 * eps
+        eps, Interval(high / 2, high / 4, high), Interval(100 * eps, 90 * eps, 110 * eps), high / 2, 100 * eps
     )
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.made_runs import make_run
+from helpers.made_runs import change_description, make_run
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
@@ -31,8 +31,7 @@ def run_of(folder: Path, dataset: Dataset, net: Policy, spec: Spec, method: str,
     """A run whose networks are as they begin, which is enough to act."""
     make_run(folder, dataset, method=method)
     settings = asdict(config)  # pyright: ignore[reportArgumentType]
-    description = {**files.read_run(folder), "config": settings, "spec": asdict(spec)}
-    files.write_json(folder / "config.json", description)
+    description = change_description(folder, config=settings, spec=asdict(spec))
     policy.save(folder / "policy" / "seed-3", net, {**description, "training_seed": 3})
     return folder
 
@@ -205,7 +204,7 @@ def test_the_verb_refuses_the_wrong_number_of_runs_and_missing_data(
         (["maps", run], "was given 1 runs; the command is: lspc figure maps"),
         (["converse", run], "the command is: lspc figure converse RUN CONVERSE_RUN"),
         (["dataset-profile"], "name the dataset: lspc figure dataset-profile --data FILE"),
-        (["action-space", run], "learned from are not where it found them: add --data FILE"),
+        (["action-space", run], "is not at arrays any more: say --data FILE"),
         (["lambda"], "name two runs or more that differ in cost_temperature"),
         (["expectile", run], "has no evaluations.jsonl"),
         (["restriction-sweep", run], "has no evaluations.jsonl"),

@@ -1,5 +1,6 @@
 """Training curves and the two panels they share with other figures, against means computed by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,28 +9,28 @@ import pytest
 from helpers.made_runs import episodes, make_run
 from matplotlib.figure import Figure
 
-from lspc import files
 from lspc.errors import UserError
 from lspc.report import curves
-from lspc.report.curves import by_updates, point, training_curves_figure
+from lspc.report.curves import group_by_updates, make_point, training_curves_figure
+from lspc.runs import Record, layout, record
+from lspc.runs.statistics import Interval
 from lspc.tasks import get_task
-from lspc.training.loop import CURVE
 
 BALL = get_task("BallRun")
 SPAN = BALL.reward_max - BALL.reward_min
 
 
-def after(updates: int, policy: str, costs: list[float], **more: Any) -> list[dict[str, Any]]:
-    return [{**record, "updates": updates} for record in episodes(policy, costs, **more)]
+def after(updates: int, policy: str, costs: list[float], **more: Any) -> list[Record]:
+    return [replace(each, updates=updates) for each in episodes(policy, costs, **more)]
 
 
-def curve(folder: Path, data_file: Path, records: list[dict[str, Any]], **more: Any) -> Path:
+def curve(folder: Path, data_file: Path, records: list[Record], **more: Any) -> Path:
     run = make_run(folder, data_file, **more)
-    files.write_jsonl(run / CURVE, records)
+    record.write(run / layout.CURVE, records)
     return run
 
 
-def two_seeds(shift: float = 0.0) -> list[dict[str, Any]]:
+def two_seeds(shift: float = 0.0) -> list[Record]:
     """Costs of LSPC-O after 100 updates: 10 and 30 by seed; after 200: 0 and 8."""
     return [
         *after(200, "LSPC-O", [0 + shift]), *after(200, "LSPC-O", [6 + shift, 10 + shift], seed=1),
@@ -110,14 +111,14 @@ def test_only_updates_that_every_seed_reached_and_the_later_of_two_records() -> 
         *after(100, "LSPC-O", [1]), *after(100, "LSPC-O", [2], seed=1), *after(200, "LSPC-O", [3]),
         *after(100, "LSPC-O", [7]),
     ]  # fmt: skip
-    groups = by_updates(records)
+    groups = group_by_updates(records)
     assert list(groups) == [100]
-    assert sorted(record["cost_return"] for record in groups[100]) == [2, 7]
+    assert sorted(each.cost_return for each in groups[100]) == [2, 7]
 
 
 def test_a_mean_is_that_of_the_seeds_means() -> None:
-    found = point(episodes("LSPC-O", [0, 0, 0, 0]) + episodes("LSPC-O", [40], seed=1), BALL)
-    assert found.cost == pytest.approx((0.5, 0.0, 1.0))
+    found = make_point(episodes("LSPC-O", [0, 0, 0, 0]) + episodes("LSPC-O", [40], seed=1), BALL)
+    assert found.cost == Interval(mean=0.5, low=0.0, high=1.0)
 
 
 def test_refusals(tmp_path: Path, data_file: Path) -> None:

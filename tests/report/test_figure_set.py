@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from helpers.cli import Cli
 
-from lspc import evaluation, files, training
 from lspc.data import Dataset
 from lspc.report import figure_set
 from lspc.report.figure_set import PICTURES, Stage
+from lspc.runs import Run, layout
 from lspc.tasks import get_task
 
 TINY: dict[str, dict[str, Any]] = {
@@ -47,9 +47,9 @@ def test_the_whole_set_of_a_task(dataset: Dataset, tmp_path: Path, monkeypatch: 
     assert pictures == [tmp_path / f"{name}.png" for name in PICTURES]
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
     runs = tmp_path / "runs"
-    assert {run.name for run in runs.iterdir() if (run / training.CURVE).exists()} == {"lspc", "bc-safe", "fisor"}
-    measured = files.read_jsonl(runs / "converse" / evaluation.RECORDS)
-    assert {(r["policy"], r["restriction"]) for r in measured} == {
+    assert {run.name for run in runs.iterdir() if (run / layout.CURVE).exists()} == {"lspc", "bc-safe", "fisor"}
+    measured = Run.open(runs / "converse").records()
+    assert {(r.policy, r.restriction) for r in measured} == {
         ("converse LSPC-O", None), ("converse CVAE", None), ("converse LSPC-O", 0.5), ("converse LSPC-O", 1.0),
     }  # fmt: skip
     seen.clear()

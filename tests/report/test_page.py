@@ -14,24 +14,30 @@ import jax
 import numpy as np
 import pytest
 from helpers.data import small_dataset
-from helpers.made_runs import episodes, make_run
+from helpers.made_runs import change_description, episodes, make_record, make_run
 from PIL import Image
 
-from lspc import files, policy, training
+from lspc import files, policy
 from lspc.algos import lspc
 from lspc.algos.base import Spec
-from lspc.calibration.choosing import Calibration, Estimate, Margin, Point
+from lspc.calibration.choosing import Calibration, Margin, Point
 from lspc.data import Dataset, load
 from lspc.errors import UserError
-from lspc.report import clips, page
-from lspc.report.page import Run
+from lspc.report import clips, gather, page, views
+from lspc.report.views import Source
+from lspc.runs import Run, layout, record
+from lspc.runs.statistics import Interval
 from lspc.tasks import get_task
 
 BALL = get_task("BallRun")
 
 
+def source(folder: Path, given: Path | None = None) -> Source:
+    return Source(Run.open(folder), given)
+
+
 def view(*folders: Path, task: str | None = "BallRun") -> dict[str, Any]:
-    return page.plain(page.view_of(task, [Run(folder) for folder in folders]))
+    return page.to_plain(views.make_view(task, [source(folder) for folder in folders]))
 
 
 def test_a_row_by_hand(tmp_path: Path, data_file: Path) -> None:
@@ -82,15 +88,19 @@ def test_runs_that_differ_in_eps_alone_are_a_sweep_and_others_are_told_apart(tmp
     assert [row["name"] for row in seen["rows"]] == ["LSPC-O, eps 0.3", "LSPC-O, eps 1"]
     assert [point["cost"]["mean"] for point in seen["sweeps"][0]["points"]] == [1, 9]
 
-    other = [{**record, "run": "other"} for record in episodes("LSPC-O", [5])]
+    other = [replace(each, run="other") for each in episodes("LSPC-O", [5])]
     seen = view(wide, make_run(tmp_path / "other", data_file, other, expectile=0.5))
     assert [row["name"] for row in seen["rows"]] == ["LSPC-O, r", "LSPC-O, other"]
     assert seen["sweeps"] == []
 
 
 def test_an_old_record_without_eps_is_the_runs_own(tmp_path: Path, data_file: Path) -> None:
-    old = [{name: value for name, value in r.items() if name != "restriction"} for r in episodes("LSPC-O", [2])]
-    (row,) = view(make_run(tmp_path / "run", data_file, old))["rows"]
+    folder = make_run(tmp_path / "run", data_file)
+    new = ("restriction", "guard", "trained_on", "budget")
+    lines = [record.as_json(each) for each in episodes("LSPC-O", [2])]
+    old = [{name: value for name, value in line.items() if name not in new} for line in lines]
+    files.write_jsonl(folder / layout.EVALUATIONS, old)
+    (row,) = view(folder)["rows"]
     assert (row["name"], row["restriction"]) == ("LSPC-O", 1)
 
 
@@ -119,7 +129,7 @@ def one_step_episodes(costs: list[float], rewards: list[float]) -> Dataset:
 
 def test_the_best_of_the_data_for_every_budget() -> None:
     dataset = one_step_episodes([5, 0, 5, 2, 9], [30, 10, 20, 8, 31])
-    found = page.plain(page.data_of(dataset, BALL))
+    found = page.to_plain(views.describe_data(dataset, BALL))
     assert found["best"] == [[0, 10], [5, 30], [9, 31]]
     assert found["points"] == [[5, 30], [0, 10], [5, 20], [2, 8], [9, 31]]
     assert found["costs"] == {"width": 1, "counts": [1, 0, 1, 0, 0, 2, 0, 0, 0, 1]}
@@ -129,14 +139,14 @@ def test_the_best_of_the_data_for_every_budget() -> None:
 def test_what_was_measured_on_the_way_stands_beside_the_metrics(tmp_path: Path, data_file: Path) -> None:
     metrics = [{"step": step, "seed": seed, "loss": 1.0} for step in (250, 500, 750) for seed in (0, 1)]
     folder = make_run(tmp_path / "run", data_file, metrics=metrics)
-    plain = page.run_part(Run(folder))["curves"]
+    plain = gather.describe_run(Run.open(folder))["curves"]
     assert "measured" not in plain
     rows = [
-        {"updates": n, "training_seed": seed, "policy": "LSPC-O", "reward_return": n + seed, "cost_return": cost}
+        make_record(n + seed, cost, updates=n, training_seed=seed)
         for n in (250, 750) for seed in (0, 1) for cost in (2.0, 4.0)
     ]  # fmt: skip
-    files.write_jsonl(folder / training.CURVE, rows)
-    curves = page.run_part(Run(folder))["curves"]
+    record.write(folder / layout.CURVE, rows)
+    curves = gather.describe_run(Run.open(folder))["curves"]
     assert (curves["steps"], curves["measured"]) == ([250, 500, 750], [250, 750])
     assert curves["metrics"]["measured/reward of LSPC-O"] == [[250, 750], [251, 751]]
     assert curves["metrics"]["measured/cost of LSPC-O"] == [[3, 3], [3, 3]]
@@ -145,9 +155,9 @@ def test_what_was_measured_on_the_way_stands_beside_the_metrics(tmp_path: Path, 
 
 def test_long_curves_are_means_over_stretches() -> None:
     lines = [{"step": step, "seed": seed, "loss": float(step + seed)} for step in range(1, 1001) for seed in (0, 1)]
-    curves = page.curves_of(lines[:-1])  # killed between two seeds: the last step is not whole
+    curves = gather.shorten_curves(lines[:-1])  # killed between two seeds: the last step is not whole
     assert curves is not None
-    assert len(curves["steps"]) == page.CURVE_POINTS
+    assert len(curves["steps"]) == gather.CURVE_POINTS
     assert curves["steps"][0] == 5
     assert curves["steps"][-1] == 999
     assert curves["metrics"]["loss"][0][0] == pytest.approx(np.mean([1, 2, 3, 4, 5]))
@@ -156,12 +166,12 @@ def test_long_curves_are_means_over_stretches() -> None:
 
 def test_calibration_is_sorted_and_may_choose_nothing(tmp_path: Path, data_file: Path) -> None:
     folder = make_run(tmp_path / "run", data_file)
-    assert page.calibrations_of(Run(folder)) == []
+    assert gather.read_calibrations(Run.open(folder)) == []
     ends = {"mean": 1.0, "low": 0.5, "high": 2.0}
     curve = [{"restriction": eps, "cost": ends, "reward": ends, "extra": 1} for eps in (1.0, 0.2)]
     budgets = [{"budget": 10, "restriction": 1.0, "why": "x"}, {"budget": 1, "restriction": None}]
     files.write_json(folder / "calibration.json", {"confidence": 0.9, "curve": curve, "budgets": budgets})
-    (found,) = page.calibrations_of(Run(folder))
+    (found,) = gather.read_calibrations(Run.open(folder))
     assert [point["restriction"] for point in found["points"]] == [0.2, 1.0]
     assert found["budgets"] == [{"budget": 10, "restriction": 1.0}, {"budget": 1, "restriction": None}]
 
@@ -170,7 +180,7 @@ def test_a_calibration_beside_each_policy_answers_for_the_tasks_budgets(tmp_path
     folder = make_run(tmp_path / "run", data_file)
     for seed in (0, 1):
         curve = tuple(
-            Point(eps, Estimate(cost, 0.0, cost + seed), Estimate(1.0, 0.0, 2.0), cost, 1.0)
+            Point(eps, Interval(cost, 0.0, cost + seed), Interval(1.0, 0.0, 2.0), cost, 1.0)
             for eps, cost in ((0.5, 9.5), (1.0, 30.0))
         )
         made = Calibration(
@@ -179,15 +189,15 @@ def test_a_calibration_beside_each_policy_answers_for_the_tasks_budgets(tmp_path
             familiar_within=1.0,
         )  # fmt: skip
         files.write_json(folder / "policy" / f"seed-{seed}" / "calibration.json", asdict(made))
-    found = page.calibrations_of(Run(folder))
+    found = gather.read_calibrations(Run.open(folder))
     chosen = [[each["restriction"] for each in one["budgets"]] for one in found]
     assert [one["seed"] for one in found] == [0, 1]
     assert chosen == [[0.5, 0.5, 1.0], [None, 0.5, 1.0]]  # budgets 10, 20 and 40; bounds 9.5 and 30, or one more
-    assert not any("calibrate" in note for note in page.notes_of([Run(folder)]))
+    assert not any("calibrate" in note for note in gather.list_missing([source(folder)]))
 
 
 def test_a_guarded_policy_is_another_row_and_no_part_of_the_sweep(tmp_path: Path, data_file: Path) -> None:
-    guarded = [{**r, "guard": 10.0} for eps in (None, 0.5) for r in episodes("LSPC-O", [3, 3], eps=eps)]
+    guarded = [replace(r, guard=10.0) for eps in (None, 0.5) for r in episodes("LSPC-O", [3, 3], eps=eps)]
     records = [*episodes("LSPC-O", [9, 9]), *episodes("LSPC-O", [5, 5], eps=0.5), *guarded]
     seen = view(make_run(tmp_path / "run", data_file, records))
     assert [(row["name"], row["cost"]["mean"]) for row in seen["rows"]] == [("LSPC-O", 9), ("LSPC-O, guard 10", 3)]
@@ -196,7 +206,7 @@ def test_a_guarded_policy_is_another_row_and_no_part_of_the_sweep(tmp_path: Path
 
 
 def test_settings_say_where_they_came_from_and_no_folder_is_told(tmp_path: Path, data_file: Path) -> None:
-    part = page.run_part(Run(make_run(tmp_path / "run", data_file, expectile=0.9)))
+    part = gather.describe_run(Run.open(make_run(tmp_path / "run", data_file, expectile=0.9)))
     sources = {setting["name"]: (setting["value"], setting["source"]) for setting in part["settings"]}
     assert sources["steps"] == ("500", "preset cpu")
     assert sources["expectile"] == ("0.9", "user")
@@ -218,20 +228,18 @@ def test_a_sweep_is_proposed_where_the_run_was_trained_for_it(tmp_path: Path, da
     ranged = make_run(tmp_path / "ranged", data_file, episodes("LSPC-O", [1]), restriction_range=[0.02, 2.0])
     fixed = make_run(tmp_path / "fixed", data_file, episodes("LSPC-O", [1]), restriction_range=None)
     swept = make_run(tmp_path / "swept", data_file, episodes("LSPC-O", [1], eps=0.5))
-    assert any("--restrictions 0.5 1 2`" in note for note in page.notes_of([Run(ranged)]))
-    assert not any("--restrictions" in note for note in page.notes_of([Run(fixed), Run(swept)]))
+    assert any("--restrictions 0.5 1 2`" in note for note in gather.list_missing([source(ranged)]))
+    assert not any("--restrictions" in note for note in gather.list_missing([source(fixed), source(swept)]))
 
 
 def test_data_that_moved_or_changed_are_asked_for(tmp_path: Path, data_file: Path) -> None:
     folder = make_run(tmp_path / "run", data_file)
-    description = files.read_run(folder)
-    description["dataset"]["source"] = "gone.hdf5"
-    files.write_json(folder / "config.json", description)
-    assert any("not found at gone.hdf5" in note for note in page.notes_of([Run(folder)]))
-    assert not any("not found" in note for note in page.notes_of([Run(folder, data_file)]))
-    description["dataset"]["fingerprint"] = "another"
-    files.write_json(folder / "config.json", description)
-    assert Run(folder, data_file).dataset is None
+    dataset = {**vars(Run.open(folder).dataset), "source": "gone.hdf5"}
+    change_description(folder, dataset=dataset)
+    assert any("not found at gone.hdf5" in note for note in gather.list_missing([source(folder)]))
+    assert not any("not found" in note for note in gather.list_missing([source(folder, data_file)]))
+    change_description(folder, dataset={**dataset, "fingerprint": "another"})
+    assert source(folder, data_file).dataset is None
 
 
 def test_a_name_in_the_data_cannot_break_out(tmp_path: Path, data_file: Path) -> None:
@@ -258,7 +266,7 @@ def test_nothing_comes_from_elsewhere(tmp_path: Path, data_file: Path) -> None:
 
 def test_numbers_for_json() -> None:
     mixed = {1: (np.float32(0.5), np.array([1.0, math.nan])), "b": [math.inf, 123456.789, 2.0, True, None, "x"]}
-    assert page.plain(mixed) == {"1": [0.5, [1, None]], "b": [None, 123457, 2, True, None, "x"]}
+    assert page.to_plain(mixed) == {"1": [0.5, [1, None]], "b": [None, 123457, 2, True, None, "x"]}
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path, data_file: Path) -> None:
@@ -278,21 +286,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory, data_file: Path) -> Path:
     dataset, config = load(data_file), lspc.Config(hidden=(8, 8), latent_dim=4)
     spec = Spec.of(dataset)
     folder = make_run(tmp_path_factory.mktemp("run"), dataset)
-    description = {**files.read_run(folder), "config": asdict(config), "spec": asdict(spec)}
-    files.write_json(folder / "config.json", description)
+    description = change_description(folder, config=asdict(config), spec=asdict(spec))
     net = lspc.policy(lspc.init(jax.random.key(0), spec, config))
     policy.save(folder / "policy" / "seed-0", net, {**description, "training_seed": 0})
     return folder
 
 
 def test_actions_of_every_policy_in_the_state_where_the_first_two_differ_most(trained: Path) -> None:
-    found = page.actions_of(Run(trained))
+    found = gather.draw_actions(source(trained))
     assert found is not None
     assert [each["name"] for each in found["policies"]] == ["LSPC-O", "LSPC-S", "CVAE"]
-    assert all(each["drawn"].shape == (page.ACTIONS, 2) for each in found["policies"])
-    dataset = Run(trained).dataset
+    assert all(each["drawn"].shape == (gather.ACTIONS, 2) for each in found["policies"])
+    dataset = source(trained).dataset
     assert dataset is not None
-    states = dataset.observations[np.linspace(0, 999, page.STATES).astype(int)]
+    states = dataset.observations[np.linspace(0, 999, gather.STATES).astype(int)]
     objective, safe = (policy.load_policy(trained, variant=name).act(states) for name in ("LSPC-O", "LSPC-S"))
     gap = np.linalg.norm(objective - safe, axis=1).max()
     shown = np.linalg.norm(found["policies"][0]["usual"] - found["policies"][1]["usual"])
@@ -303,7 +310,7 @@ def test_actions_of_every_policy_in_the_state_where_the_first_two_differ_most(tr
 
 def test_a_filmed_episode_and_its_still(trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(clips, "FRAMES_PER_EPISODE", 5)
-    found = page.clip_of(Run(trained))
+    found = gather.film_episode(Run.open(trained))
     assert (found["policy"], found["budget"]) == ("LSPC-O", BALL.thresholds[0])
     for name, kind in (("moving", "gif"), ("still", "jpeg")):
         start, _, content = found[name].partition(",")
@@ -315,8 +322,7 @@ def test_a_filmed_episode_and_its_still(trained: Path, monkeypatch: pytest.Monke
 
 def bench(folder: Path, data_file: Path) -> Path:
     """Two policies on BallRun: one is safe at 20 and 40 alone, the other always and nearly as good."""
-    dataset = Run(make_run(folder / "other", data_file)).dataset
-    assert dataset is not None
+    dataset = load(data_file)
     plan = {"tasks": {"BallRun": dataset.fingerprint}, "methods": ["lspc"], "episodes": 2, "seeds": 1, "together": 1}
     files.write_json(
         folder / "bench" / "bench.json",

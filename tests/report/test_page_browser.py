@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.browser import Browser
-from helpers.made_runs import episodes, make_run
+from helpers.made_runs import episodes, make_record, make_run
 from PIL import Image
 
-from lspc import files, training
+from lspc import files
 from lspc.data import load
 from lspc.report import page
+from lspc.runs import layout, record
 
 ENDS = ("mean", "low", "high")
 
@@ -52,10 +53,10 @@ def report(tmp_path_factory: pytest.TempPathFactory, data_file: Path) -> Path:
     ]
     run = make_run(folder / "<b>run", data_file, records, metrics=metrics)
     on_the_way = [
-        {"updates": n, "training_seed": k, "policy": "LSPC-O", "reward_return": n / 4 + 2 * k, "cost_return": 6.0}
+        make_record(n / 4 + 2 * k, 6.0, updates=n, training_seed=k)
         for n in (1000, 2000) for k in (0, 1)
     ]  # fmt: skip
-    files.write_jsonl(run / training.CURVE, on_the_way)
+    record.write(run / layout.CURVE, on_the_way)
     curve = [
         {
             "restriction": eps,
@@ -68,7 +69,7 @@ def report(tmp_path_factory: pytest.TempPathFactory, data_file: Path) -> Path:
     files.write_json(run / "calibration.json", {"confidence": 0.9, "curve": curve, "budgets": budgets})
     found = page.collect([run], film=False)
     rng = np.random.default_rng(0)
-    found["actions"] = page.plain({
+    found["actions"] = page.to_plain({
         "run": "run", "dims": 2, "states": 256, "logged": [0.1, 0.2],
         "policies": [
             {"name": name, "usual": [0.5, 0.5], "drawn": rng.uniform(-1, 1, (30, 2))}

@@ -1,5 +1,6 @@
 """The ablations' figures, against means computed by hand, and what may not be compared."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.report import curves
 from lspc.report.sweeps import converse_figure, restriction_sweep_figure, setting_figure
+from lspc.runs import Record
 from lspc.tasks import get_task
 
 BALL = get_task("BallRun")
@@ -32,7 +34,7 @@ def lines(figure: Figure, panel: int) -> dict[str, tuple[list[float], list[float
     return {label: (points[:, 0].tolist(), points[:, 1].tolist()) for label, points in pairs.items()}
 
 
-def swept(policy: str = "LSPC-O", times: float = 1.0) -> list[dict[str, Any]]:
+def swept(policy: str = "LSPC-O", times: float = 1.0) -> list[Record]:
     """Two seeds: a cost of 8 eps and of 24 eps, at eps 0.5, 1 (the run's own) and 2."""
     return [
         record
@@ -42,7 +44,7 @@ def swept(policy: str = "LSPC-O", times: float = 1.0) -> list[dict[str, Any]]:
     ]
 
 
-def others() -> list[dict[str, Any]]:
+def others() -> list[Record]:
     return [
         record
         for seed in (0, 1)
@@ -73,7 +75,7 @@ def test_no_seed_joins_or_leaves_on_the_way(tmp_path: Path, data_file: Path, dra
     restriction_sweep_figure(make_run(tmp_path / "a", data_file, swept() + extra + others()), tmp_path / "unused.png")
     assert lines(drawn[0], 1)["LSPC-O"][0] == [0.5, 1, 2]  # both seeds, where both were measured
 
-    alone = [r for r in swept() if r["training_seed"] == 0 or r["restriction"] is None]
+    alone = [r for r in swept() if r.training_seed == 0 or r.restriction is None]
     restriction_sweep_figure(make_run(tmp_path / "b", data_file, alone + others()), tmp_path / "unused.png")
     found = lines(drawn[1], 1)
     assert found["LSPC-O"] == ([0.5, 1, 2], pytest.approx([4 / 40, 8 / 40, 16 / 40]))  # seed 0 at every eps
@@ -82,7 +84,7 @@ def test_no_seed_joins_or_leaves_on_the_way(tmp_path: Path, data_file: Path, dra
 
 
 def test_guarded_and_sampled_episodes_stay_out(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
-    watched = [{**record, "guard": 10.0} for record in episodes("LSPC-O", [900], eps=0.5)]
+    watched = [replace(record, guard=10.0) for record in episodes("LSPC-O", [900], eps=0.5)]
     noisy = episodes("LSPC-O", [900], eps=0.5, mode="sampled")
     restriction_sweep_figure(
         make_run(tmp_path / "run", data_file, watched + noisy + swept() + others()), tmp_path / "unused.png"
@@ -104,11 +106,11 @@ def test_a_sweep_that_is_not_there_is_told_how_to_make(tmp_path: Path, data_file
         (lonely, f"no deterministic LSPC-S: lspc evaluate {lonely} --policies LSPC-S --actions deterministic"),
         (make_run(tmp_path / "halves", data_file, halves), "no seed of LSPC-O that was measured at every eps"),
         (
-            make_run(tmp_path / "noisy", data_file, swept() + [r for r in others() if r["mode"] != "sampled"]),
+            make_run(tmp_path / "noisy", data_file, swept() + [r for r in others() if r.mode != "sampled"]),
             "no sampled CVAE: lspc evaluate .* --policies CVAE --actions sampled",
         ),
         (
-            make_run(tmp_path / "few", data_file, swept() + [r for r in others() if r["training_seed"] == 0]),
+            make_run(tmp_path / "few", data_file, swept() + [r for r in others() if r.training_seed == 0]),
             "no deterministic LSPC-S of seeds 0, 1",
         ),
     ]:

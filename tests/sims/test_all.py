@@ -65,7 +65,7 @@ def test_a_policy_is_trained_and_measured_there(name: str, tmp_path: Path) -> No
         for workers in (0, 2)
     }
     assert ways[0] == ways[2]
-    assert all(0 < record["length"] <= task.episode_length for record in ways[0])
+    assert all(0 < record.length <= task.episode_length for record in ways[0])
 
 
 def test_drivers_of_many_manners_record_what_they_do() -> None:

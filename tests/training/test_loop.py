@@ -20,6 +20,7 @@ from lspc import algos, checkpoints, files, training
 from lspc.algos import base
 from lspc.data import Dataset
 from lspc.errors import UserError
+from lspc.runs import Run, layout
 from lspc.tasks import get_task
 from lspc.training import loop
 
@@ -65,7 +66,7 @@ def start_and_signal(
         time.sleep(delay)
         process.send_signal(number)
         said = process.stderr.read()
-    return process.returncode, said, training.checkpoint_paths(out)
+    return process.returncode, said, layout.checkpoint_paths(out)
 
 
 @pytest.mark.parametrize("method", ["bc", "lspc"])
@@ -132,7 +133,7 @@ def test_a_run_folder_holds_what_it_should(dataset: Dataset, tmp_path: Path) -> 
     seen: list[training.Progress] = []
     config = algos.get("bc").Config(steps=600, batch_size=32, hidden=(8, 8))
     out = training.train(dataset, tmp_path, config, method="bc", seeds=(0, 2), on_progress=seen.append)
-    assert [path.name for path in training.checkpoint_paths(out)] == [
+    assert [path.name for path in layout.checkpoint_paths(out)] == [
         "checkpoint-000000500.safetensors",
         "checkpoint-000000600.safetensors",
     ]
@@ -141,9 +142,9 @@ def test_a_run_folder_holds_what_it_should(dataset: Dataset, tmp_path: Path) -> 
     assert [now.step for now in seen] == [250, 500, 600]
     assert all(now.total == 600 and now.updates_per_second > 0 for now in seen)
     assert seen[0].metrics["policy/loss"] == pytest.approx(np.mean([row["policy/loss"] for row in rows[:2]]))
-    described = files.read_run(out)
-    assert described["dataset"]["fingerprint"] == dataset.fingerprint
-    assert described["dataset"]["transitions_used"] == dataset.transitions
+    described = Run.open(out)
+    assert described.dataset.fingerprint == dataset.fingerprint
+    assert described.dataset.transitions_used == dataset.transitions
     assert rows[-1]["policy/loss"] < rows[0]["policy/loss"]
 
 
@@ -191,7 +192,7 @@ def test_a_folder_with_another_run_is_refused(
 
 def test_a_setting_this_version_does_not_know_is_named(dataset: Dataset, tmp_path: Path) -> None:
     run(dataset, tmp_path, steps=10)
-    described = files.read_run(tmp_path)
+    described = Run.open(tmp_path).describe()
     described["config"]["forgotten"] = 1
     files.write_json(tmp_path / "config.json", described)
     with pytest.raises(UserError, match="forgotten is 1 there, None now"):
@@ -215,7 +216,7 @@ def unfinished(dataset: Dataset, out: Path) -> Path:
     config = algos.get("bc").Config(steps=750, batch_size=32, hidden=(8, 8))
     with pytest.raises(ZeroDivisionError):
         training.train(dataset, out, config, method="bc", on_progress=stop)
-    return training.checkpoint_paths(out)[-1]
+    return layout.checkpoint_paths(out)[-1]
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_serves(dataset: Dataset, tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_exploding_values_stop_with_the_metric_named(dataset: Dataset, tmp_path:
         UserError, match=r"diverged before update 250: \w+/\w+ of seed 0 is .*no checkpoint was written"
     ):
         run(dataset, tmp_path, "lspc", learning_rate=1e6, steps=250)
-    assert not training.checkpoint_paths(tmp_path)
+    assert not layout.checkpoint_paths(tmp_path)
     assert not (tmp_path / "policy").exists()
 
 
@@ -268,7 +269,7 @@ def test_divergence_keeps_the_last_good_checkpoint(
         run(dataset, tmp_path, steps=1000)
     last = tmp_path / "checkpoint-000000500.safetensors"
     assert f"before update 750: policy/loss of seed 0 is nan; the last good checkpoint is {last}" in str(caught.value)
-    assert training.checkpoint_paths(tmp_path)[-1] == last
+    assert layout.checkpoint_paths(tmp_path)[-1] == last
     assert checkpoints.read_facts(last) == {"step": 500}
     monkeypatch.undo()
     run(dataset, tmp_path, steps=1000)
@@ -279,7 +280,7 @@ def test_weights_broken_by_the_last_update_are_not_saved(dataset: Dataset, tmp_p
     """No metric has seen them yet, and there may be no next chunk to see them."""
     with pytest.raises(UserError, match=r"learner\.net\.layers\.0\.weight holds NaN or infinity"):
         run(dataset, tmp_path, steps=1, learning_rate=float("inf"))
-    assert not training.checkpoint_paths(tmp_path)
+    assert not layout.checkpoint_paths(tmp_path)
 
 
 @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,), (2**31,)])
@@ -303,15 +304,15 @@ def test_the_data_of_another_task_are_refused(dataset: Dataset, tmp_path: Path) 
 
 def test_bc_safe_learns_from_cheap_episodes_only(dataset: Dataset, tmp_path: Path) -> None:
     run(dataset, tmp_path, steps=1, budget=20.0)
-    used = files.read_run(tmp_path)["dataset"]
-    assert used["episodes_used"] == (dataset.cost_returns <= 20).sum() < used["episodes"] == 20
+    used = Run.open(tmp_path).dataset
+    assert used.episodes_used == (dataset.cost_returns <= 20).sum() < used.episodes == 20
 
 
 def test_the_library_takes_settings_by_name(dataset: Dataset, tmp_path: Path) -> None:
     out = lspc.train(dataset, tmp_path / "run", algo="bc", preset="cpu", task="BallRun", steps=10, hidden=[8, 8])
-    described = files.read_run(out)
-    assert described["config"]["hidden"] == [8, 8]
-    assert described["provenance"] == {"steps": "user", "batch_size": "preset cpu", "hidden": "user"}
+    described = Run.open(out)
+    assert described.config["hidden"] == [8, 8]
+    assert described.provenance == {"steps": "user", "batch_size": "preset cpu", "hidden": "user"}
     assert lspc.load_policy(out).act(dataset.observations[0]).shape == (2,)
     with pytest.raises(UserError, match="unknown setting 'step'"):
         lspc.train(dataset, tmp_path / "other", step=10)

@@ -18,6 +18,7 @@ from lspc.algos import base, lspc
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
+from lspc.runs import Run, layout, record
 from lspc.sims.pool import Pool
 from lspc.tasks import get_task
 from lspc.training import loop
@@ -53,7 +54,7 @@ def test_together_is_the_same_as_alone(dataset: Dataset, tmp_path: Path) -> None
     for run in together(dataset, tmp_path, ["sharper", "narrow", "converse"], seeds=(0, 4)):
         config = replace(BASE, **SETTINGS[run.name])
         alone = training.train(dataset, tmp_path / "alone" / run.name, config, seeds=(0, 4))
-        assert files.read_run(run) == files.read_run(alone)
+        assert Run.open(run).describe() == Run.open(alone).describe()
         for seed in (0, 4):
             ours, theirs = weights(run, seed), weights(alone, seed)
             assert ours.keys() == theirs.keys()
@@ -98,7 +99,7 @@ def test_a_killed_sweep_goes_on_and_a_later_value_runs_alone(dataset: Dataset, t
     together(dataset, tmp_path / "whole", names)
     with pytest.raises(Killed):
         together(dataset, tmp_path / "parts", names, on_progress=kill)
-    newest = training.checkpoint_paths(tmp_path / "parts" / "sharper")[-1]
+    newest = layout.checkpoint_paths(tmp_path / "parts" / "sharper")[-1]
     newest.unlink()  # as if killed between the two runs' checkpoints
     together(dataset, tmp_path / "parts", names)
     for name in names:
@@ -146,11 +147,11 @@ def test_measured_on_the_way(dataset: Dataset, tmp_path: Path) -> None:
             training.train(
                 dataset, tmp_path / "parts", config, seeds=(0, 1), task=task, interim=interim, on_progress=kill
             )
-        with (tmp_path / "parts" / training.CURVE).open("a") as file:
+        with (tmp_path / "parts" / layout.CURVE).open("a") as file:
             file.write('{"updates": 9}\n{"upd')
         parts = training.train(dataset, tmp_path / "parts", config, seeds=(0, 1), task=task, interim=interim)
-    rows = files.read_jsonl(whole / training.CURVE)
-    assert [row | {"run": "parts"} for row in rows] == files.read_jsonl(parts / training.CURVE)
+    rows = files.read_jsonl(whole / layout.CURVE)
+    assert [row | {"run": "parts"} for row in rows] == files.read_jsonl(parts / layout.CURVE)
     cells = {(row["updates"], row["training_seed"], row["policy"], row["seed"]) for row in rows}
     first = evaluation.FIRST_EPISODE_SEED
     assert len(rows) == len(cells) == 2 * 2 * 3 * 2
@@ -158,7 +159,7 @@ def test_measured_on_the_way(dataset: Dataset, tmp_path: Path) -> None:
     assert {row["seed"] for row in rows} == {first, first + 1}
     assert contents(whole).keys() == contents(parts).keys()
     final = evaluation.evaluate(whole, task, episodes=2, workers=0)
-    final = [record for record in final if record["mode"] == evaluation.usual_mode(record["policy"])]
+    final = [record.as_json(each) for each in final if each.mode == evaluation.usual_mode(each.policy)]
     last = [row for row in rows if row["updates"] == 9]
 
     def by_cell(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -218,9 +219,9 @@ def test_the_command_line_sweeps_and_measures(cli: Cli, data_file: Path, tmp_pat
     first, second = (out / f"cost_temperature={value}" for value in (1, 4))
     assert f"done: lspc evaluate {first} {second}" in done.stderr
     for run, value in ((first, 1.0), (second, 4.0)):
-        assert files.read_run(run)["config"] == files.as_json(asdict(_as_given(value)))
-        assert files.read_run(run)["provenance"]["cost_temperature"] == "user"
-        assert len(files.read_jsonl(run / training.CURVE)) == 3
+        assert Run.open(run).config == files.as_json(asdict(_as_given(value)))
+        assert Run.open(run).provenance["cost_temperature"] == "user"
+        assert len(files.read_jsonl(run / layout.CURVE)) == 3
     for wrong, told in (
         (["--sweep", "expectil=0.5,0.7"], "unknown setting 'expectil'"),
         (["--evaluate-every", "0"], "must be 1 or more"),
@@ -235,8 +236,8 @@ def test_what_cannot_be_shared_is_swept_one_by_one(cli: Cli, data_file: Path, tm
     small = ["--steps", "4", "--batch-size", "8", "--hidden", "8"]
     done = cli("train", "--algo", "bc", "--data", data_file, "--out", tmp_path, *small, "--sweep", "budget=None,1000")
     assert done.returncode == 0, done.stderr
-    described = [files.read_run(tmp_path / f"budget={value}") for value in (None, 1000)]
-    assert [each["config"]["budget"] for each in described] == [None, 1000.0]
+    opened = [Run.open(tmp_path / f"budget={value}") for value in (None, 1000)]
+    assert [each.config["budget"] for each in opened] == [None, 1000.0]
     assert load_policy(tmp_path / "budget=1000").variant == "BC"
 
 

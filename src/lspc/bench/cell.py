@@ -1,6 +1,6 @@
 """One cell of the grid, carried out: train its run (or go on with it), then measure it.
 
-`run` is all that an executor needs. Started as `python -m lspc.bench.cell ORDER` it is a worker process: progress
+`run` is all that an executor needs. Started as `python -m lspc.bench.cell JOB` it is a worker process: progress
 goes to standard output, one JSON line each, and the process ends when its standard input closes: whoever started it
 is then gone. Nothing is lost by that but the updates since the last checkpoint.
 """
@@ -19,8 +19,9 @@ import jax.numpy as jnp
 from lspc import algos, data, evaluation, training
 from lspc.algos import base
 from lspc.algos.base import Spec
-from lspc.bench.grid import Order, unmeasured
+from lspc.bench.grid import Job, list_missing_modes
 from lspc.errors import UserError
+from lspc.runs.run import build_config
 from lspc.system import end_with_parent
 from lspc.tasks import get_task
 
@@ -40,57 +41,56 @@ class Progress(NamedTuple):
 Report = Callable[[Progress], None]
 
 
-def run(order: Order, report: Report, data_file: str | None = None) -> None:
+def run(job: Job, report: Report, data_file: str | None = None) -> None:
     """Do what is missing of the cell; each part is kept as soon as it is finished.
 
     `data_file` is where this machine has the data, if not where the run will say that they are.
     """
-    dataset = replace(data.load(data_file or order.data), source=order.data)
-    if dataset.fingerprint != order.dataset:
-        raise UserError(f"{order.data} has changed since the bench was planned")
-    lists = {name: tuple(value) if isinstance(value, list) else value for name, value in order.config.items()}
-    config, task = algos.get(order.method).Config(**lists), get_task(order.task)
-    if order.only_measure:
-        report(Progress("measured", 1, 1, speed(dataset, order, config), _memory()))
+    dataset = replace(data.load(data_file or job.data), source=job.data)
+    if dataset.fingerprint != job.dataset:
+        raise UserError(f"{job.data} has changed since the bench was planned")
+    config, task = build_config(job.method, job.config, f"the plan of {job.name}"), get_task(job.task)
+    if job.only_measure:
+        report(Progress("measured", 1, 1, measure_speed(dataset, job, config), _memory()))
         return
     chunks = 0
 
-    def trained(now: training.Progress) -> None:
+    def on_progress(now: training.Progress) -> None:
         nonlocal chunks
         chunks += 1  # the first one is mostly compilation
         rate = now.updates_per_second if chunks > 1 else None
         report(Progress("training", now.step, now.total, rate, _memory()))
 
     training.train(
-        dataset, order.out, config, method=order.method, seeds=order.seeds, task=task, provenance=order.provenance,
-        on_progress=trained,
+        dataset, job.out, config, method=job.method, seeds=job.seeds, task=task, provenance=job.provenance,
+        on_progress=on_progress,
     )  # fmt: skip
     done = total = 0
 
-    def started(_: str, count: int) -> None:
+    def on_start(_: str, count: int) -> None:
         nonlocal total
         total += count
 
-    def measured() -> None:
+    def on_episode() -> None:
         nonlocal done
         done += 1
         report(Progress("measuring", done, total))
 
-    if modes := unmeasured(order):
+    if modes := list_missing_modes(job):
         # One simulator process: it works while the policy waits, and may crash without taking the cell with it.
         evaluation.evaluate(
-            order.out, task, episodes=order.episodes, modes=modes, workers=1, on_start=started, on_episode=measured
+            job.out, task, episodes=job.episodes, modes=modes, workers=1, on_start=on_start, on_episode=on_episode
         )
 
 
-def speed(dataset: data.Dataset, order: Order, config: Any) -> float:
+def measure_speed(dataset: data.Dataset, job: Job, config: Any) -> float:
     """Updates per second once compiled."""
-    module = algos.get(order.method)
+    module = algos.get(job.method)
     learned = module.prepare(dataset, config)
     spec = Spec.of(learned)
-    states = training.init_states(module, spec, config, order.seeds)
+    states = training.init_states(module, spec, config, job.seeds)
     table = jax.device_put(getattr(module, "table", base.table)(learned, config))
-    chunk, seeds, length = training.make_chunk(module, spec, config), jnp.asarray(order.seeds), 2
+    chunk, seeds, length = training.make_chunk(module, spec, config), jnp.asarray(job.seeds), 2
     states, _ = chunk(states, seeds, table, jnp.asarray(0), length=length)
     jax.block_until_ready(states)
     began, updates = time.perf_counter(), 0
@@ -109,14 +109,14 @@ def _memory() -> int:
 def main() -> None:
     end_with_parent()
     try:
-        run(Order(**json.loads(sys.argv[1])), lambda progress: print(json.dumps(progress._asdict()), flush=True))
+        run(Job(**json.loads(sys.argv[1])), lambda progress: print(json.dumps(progress._asdict()), flush=True))
     except (UserError, OSError, KeyboardInterrupt) as error:
         print(f"{error or 'stopped'}", file=sys.stderr)
         sys.exit(1)
 
 
-def command(order: Order) -> list[str]:
-    return [sys.executable, "-m", "lspc.bench.cell", json.dumps(asdict(order))]
+def make_command(job: Job) -> list[str]:
+    return [sys.executable, "-m", "lspc.bench.cell", json.dumps(asdict(job))]
 
 
 if __name__ == "__main__":

@@ -17,16 +17,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lspc import data, files, policy
+from lspc import data, files
 from lspc.bench import cell
 from lspc.bench.cell import Progress
-from lspc.bench.grid import Order
-from lspc.bench.local import GRACE, need
+from lspc.bench.grid import Job
+from lspc.bench.local import GRACE, estimate_memory
 from lspc.bench.running import OnEnd, OnProgress
 from lspc.errors import UserError
-from lspc.evaluation import RECORDS
+from lspc.runs import layout
 from lspc.system import ONE_THREAD
-from lspc.training.loop import checkpoint_paths
 
 try:
     import ray
@@ -57,7 +56,7 @@ Letter = tuple[str, int, Progress, Files]
 
 
 class Mailbox:
-    """What jobs tell, until we read it: the order's name, the attempt, how far it is and, now and then, files."""
+    """What jobs tell, until we read it: the job's name, the attempt's number, how far it is and, at times, files."""
 
     def __init__(self) -> None:
         self._letters: list[Letter] = []
@@ -77,9 +76,11 @@ class Mailbox:
 
 
 @dataclass
-class _Job:
-    order: Order
-    attempt: int = 1
+class _Attempt:
+    """A job on its way, for the first time or again."""
+
+    job: Job
+    number: int = 1
     memory: int = 0
     heard: bool = False
 
@@ -104,32 +105,32 @@ class Cluster:
             runtime_env={"env_vars": {**ONE_THREAD, "JAX_PLATFORMS": platform}},
         )(work)  # fmt: skip
 
-    def room(self, orders: Sequence[Order]) -> int:
+    def room(self, jobs: Sequence[Job]) -> int:
         """How many of these cells can run at a time."""
-        needs = [need(order, self._seen) for order in orders] or [0]
-        return max(1, min(self._places(sum(needs) / len(needs)), len(orders), self.workers or len(orders)))
+        needs = [estimate_memory(job, self._seen) for job in jobs] or [0]
+        return max(1, min(self._places(sum(needs) / len(needs)), len(jobs), self.workers or len(jobs)))
 
-    def run(self, orders: Sequence[Order], on_progress: OnProgress, on_end: OnEnd) -> None:
-        waiting, running = deque(map(_Job, orders)), dict[Any, _Job]()
+    def run(self, jobs: Sequence[Job], on_progress: OnProgress, on_end: OnEnd) -> None:
+        waiting, running = deque(map(_Attempt, jobs)), dict[Any, _Attempt]()
         # On our own node: it lives as long as we do.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         mailbox = ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
         try:
             while waiting or running:
                 # Never more than the cores: those still to come will know better what memory they need.
-                while waiting and len(running) < max(1, min(self._places(), self.workers or len(orders))):
-                    job = waiting.popleft()
-                    running[self._start(job, mailbox)] = job
+                while waiting and len(running) < max(1, min(self._places(), self.workers or len(jobs))):
+                    attempt = waiting.popleft()
+                    running[self._start(attempt, mailbox)] = attempt
                 ended, _ = ray.wait(list(running), timeout=POLL)
                 self._hear(mailbox, running, on_progress)
                 for reference in ended:
-                    job = running.pop(reference)
-                    lost, trouble = _outcome(reference, job.order)
-                    if lost and job.attempt < ATTEMPTS:
-                        waiting.appendleft(_Job(job.order, job.attempt + 1))
+                    attempt = running.pop(reference)
+                    lost, trouble = _outcome(reference, attempt.job)
+                    if lost and attempt.number < ATTEMPTS:
+                        waiting.appendleft(_Attempt(attempt.job, attempt.number + 1))
                     else:
-                        on_end(job.order, trouble)
-                waiting.extendleft(self._hopeless(running))
+                        on_end(attempt.job, trouble)
+                waiting.extendleft(self._take_back(running))
         finally:
             self._stop(mailbox, running)
 
@@ -147,54 +148,54 @@ class Cluster:
     def _largest(self) -> float:
         return max((memory for _, memory in self._nodes()), default=0.0)
 
-    def _start(self, job: _Job, mailbox: Any) -> Any:
-        order = job.order
+    def _start(self, attempt: _Attempt, mailbox: Any) -> Any:
+        job = attempt.job
         # Asked for more than any node has, Ray would wait for ever.
-        job.memory = int(min(need(order, self._seen), self._largest()))
-        if order.data not in self._data:
-            self._data[order.data] = ray.put(Path(order.data).read_bytes())
+        attempt.memory = int(min(estimate_memory(job, self._seen), self._largest()))
+        if job.data not in self._data:
+            self._data[job.data] = ray.put(Path(job.data).read_bytes())
         # In a list, the reference alone travels: whoever needs the data fetches them.
-        return self._work.options(memory=job.memory).remote(
-            order, job.attempt, read_files(Path(order.out)), os.path.abspath(order.data), [self._data[order.data]],
+        return self._work.options(memory=attempt.memory).remote(
+            job, attempt.number, read_files(Path(job.out)), os.path.abspath(job.data), [self._data[job.data]],
             mailbox,
         )  # fmt: skip
 
-    def _hear(self, mailbox: Any, running: dict[Any, _Job], on_progress: OnProgress) -> None:
-        jobs = {(job.order.name, job.attempt): job for job in running.values()}
+    def _hear(self, mailbox: Any, running: dict[Any, _Attempt], on_progress: OnProgress) -> None:
+        attempts = {(attempt.job.name, attempt.number): attempt for attempt in running.values()}
         try:
             letters = ray.get(mailbox.read.remote())
         except RayActorError as error:
             raise UserError("the Ray cluster is gone; run the same command again to go on") from error
-        for name, attempt, progress, back in letters:
-            job = jobs.get((name, attempt))
-            if job is None:
+        for name, number, progress, back in letters:
+            attempt = attempts.get((name, number))
+            if attempt is None:
                 continue  # a node that was believed dead still talks
-            job.heard = True
-            write_files(Path(job.order.out), back)
+            attempt.heard = True
+            write_files(Path(attempt.job.out), back)
             if progress.memory is not None:
-                self._seen[job.order.method] = max(self._seen.get(job.order.method, 0), progress.memory)
-            on_progress(job.order, progress)
+                self._seen[attempt.job.method] = max(self._seen.get(attempt.job.method, 0), progress.memory)
+            on_progress(attempt.job, progress)
 
-    def _hopeless(self, running: dict[Any, _Job]) -> list[_Job]:
-        """Take back jobs that wait for a node which is gone, the only one with the memory they asked for."""
+    def _take_back(self, running: dict[Any, _Attempt]) -> list[_Attempt]:
+        """Take back attempts that wait for a node which is gone, the only one with the memory they asked for."""
         largest = self._largest()
-        taken = [reference for reference, job in running.items() if job.memory > largest]
+        taken = [reference for reference, attempt in running.items() if attempt.memory > largest]
         for reference in taken:
             ray.cancel(reference, force=True)
         # One that has spoken was not waiting: it is lost with that node.
-        jobs = [running.pop(reference) for reference in taken]
-        return [_Job(job.order, job.attempt + job.heard) for job in jobs]
+        attempts = [running.pop(reference) for reference in taken]
+        return [_Attempt(attempt.job, attempt.number + attempt.heard) for attempt in attempts]
 
-    def _stop(self, mailbox: Any, running: dict[Any, _Job]) -> None:
+    def _stop(self, mailbox: Any, running: dict[Any, _Attempt]) -> None:
         """Jobs that have begun stop at their next word and hand over what they have; the others have nothing yet."""
         try:
             if running:
                 mailbox.stop.remote()
-                for reference in (reference for reference, job in running.items() if not job.heard):
+                for reference in (reference for reference, attempt in running.items() if not attempt.heard):
                     ray.cancel(reference)
                 ended, _ = ray.wait(list(running), num_returns=len(running), timeout=GRACE)
                 for reference in ended:
-                    _outcome(reference, running[reference].order)
+                    _outcome(reference, running[reference].job)
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
@@ -202,28 +203,28 @@ class Cluster:
 
 
 def work(
-    order: Order, attempt: int, there: Files, path: str, shipped: Sequence[Any], mailbox: Any
+    job: Job, number: int, there: Files, path: str, shipped: Sequence[Any], mailbox: Any
 ) -> tuple[Files, str | None]:
-    """One job, on a node: the run's files as they are at the end, and what went wrong."""
+    """One attempt, on a node: the run's files as they are at the end, and what went wrong."""
     with TemporaryDirectory(prefix="lspc-") as folder:
-        out, sent = Path(folder) / Path(order.out).name, time.monotonic()
+        out, sent = Path(folder) / Path(job.out).name, time.monotonic()
 
         def report(now: Progress) -> None:
             nonlocal sent
             due = time.monotonic() - sent >= SEND_EVERY
             if due:
                 sent = time.monotonic()
-            if ray.get(mailbox.tell.remote(order.name, attempt, now, read_files(out) if due else {})):
+            if ray.get(mailbox.tell.remote(job.name, number, now, read_files(out) if due else {})):
                 raise KeyboardInterrupt("stopped")
 
         try:
             write_files(out, there)
-            if not _is_data(path, order.dataset):
-                path = f"{folder}/data{Path(order.data).suffix}"
+            if not _is_data(path, job.dataset):
+                path = f"{folder}/data{Path(job.data).suffix}"
                 Path(path).write_bytes(ray.get(shipped[0]))
-            cell.run(replace(order, out=str(out)), report, path)
+            cell.run(replace(job, out=str(out)), report, path)
         except (UserError, OSError, KeyboardInterrupt) as error:
-            return read_files(out), str(error).replace(str(out), order.out)
+            return read_files(out), str(error).replace(str(out), job.out)
         return read_files(out), None
 
 
@@ -243,7 +244,9 @@ def write_files(folder: Path, content: Files) -> None:
     """Make the run's folder hold this, in the order in which a run is made: a kill in between leaves a sound one."""
     if not content:
         return
-    stages = ("config.json", "metrics.jsonl", "checkpoint-", policy.WEIGHTS, policy.CARD, RECORDS)
+    stages = (
+        layout.CONFIG, layout.METRICS, layout.CHECKPOINT, layout.WEIGHTS, layout.CARD, layout.EVALUATIONS,
+    )  # fmt: skip
 
     def stage(name: str) -> int:
         return next((i for i, part in enumerate(stages) if part in name), 0)
@@ -254,20 +257,20 @@ def write_files(folder: Path, content: Files) -> None:
             if not (path.exists() and path.read_bytes() == content[name]):
                 with files.atomic_path(path) as temporary:
                     temporary.write_bytes(content[name])
-        for old in checkpoint_paths(folder):
+        for old in layout.checkpoint_paths(folder):
             if old.name not in content:
                 old.unlink()
 
 
-def _outcome(reference: Any, order: Order) -> tuple[bool, str | None]:
-    """Whether the job was lost, and what went wrong; the files of one that ended are kept."""
+def _outcome(reference: Any, job: Job) -> tuple[bool, str | None]:
+    """Whether the attempt was lost, and what went wrong; the files of one that ended are kept."""
     try:
         back, trouble = ray.get(reference)
     except RayTaskError as error:
         return False, f"{type(error.cause).__name__}: {error.cause}"
     except RayError as error:
         return True, f"lost {ATTEMPTS} times, at last because {' '.join(str(error).split('.')[0].split())}"
-    write_files(Path(order.out), back)
+    write_files(Path(job.out), back)
     return False, trouble
 
 

@@ -1,4 +1,4 @@
-"""What a bench consists of: its plan, the cells of the grid as orders to carry out, and which of them are done.
+"""What a bench consists of: its plan, the cells of the grid as jobs to carry out, and which of them are done.
 
 A bench is a folder: bench.json holds the plan, runs/TASK/METHOD-... one run for each cell, as `lspc train` and
 `lspc evaluate` make them. What is done is read from those runs every time and noted nowhere else.
@@ -11,10 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from lspc import algos, data, evaluation, files, policy, sims
+from lspc import algos, data, evaluation, files, sims
 from lspc.algos.base import Method
 from lspc.errors import UserError
-from lspc.evaluation import FIRST_EPISODE_SEED, RECORDS
+from lspc.evaluation import FIRST_EPISODE_SEED
+from lspc.runs import Run, layout
+from lspc.runs.run import identity
 from lspc.tasks import Task, get_task
 from lspc.training import settings
 from lspc.version import __version__
@@ -41,7 +43,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Order:
+class Job:
     """One cell of the grid: all that a worker needs to know, in values that JSON can hold."""
 
     name: str
@@ -125,9 +127,9 @@ def resolve(plan: Plan, task: Task, method: str, budget: int | None) -> settings
     )
 
 
-def orders(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Order]:
+def make_jobs(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Job]:
     """Every cell of the plan, one of each method first, so that their speeds are soon known."""
-    made: list[Order] = []
+    made: list[Job] = []
     for task, method in ((get_task(name), method) for name in plan.tasks for method in plan.methods):
         for budget in budgets(algos.get(method), task):
             config, provenance = resolve(plan, task, method, budget)
@@ -135,7 +137,7 @@ def orders(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Orde
                 last = min(first + plan.together, plan.seeds) - 1
                 name = f"{task.name}/{method}{'' if budget is None else f'-{budget}'}-seeds-{first}-{last}"
                 made.append(
-                    Order(
+                    Job(
                         name, task.name, method, files.as_json(asdict(config)), provenance,
                         list(range(first, last + 1)), str(data_files.get(task.name, "")), plan.tasks[task.name],
                         str(bench / RUNS / name), plan.episodes, list(plan.modes),
@@ -143,51 +145,35 @@ def orders(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Orde
                 )  # fmt: skip
     seen: Counter[str] = Counter()
 
-    def turn(order: Order) -> int:
-        seen[order.method] += 1
-        return seen[order.method]
+    def turn(job: Job) -> int:
+        seen[job.method] += 1
+        return seen[job.method]
 
     return sorted(made, key=turn)
 
 
-def is_done(order: Order) -> bool:
+def is_done(job: Job) -> bool:
     """Whether the cell's run is complete; refuses a folder that holds another run."""
-    if (Path(order.out) / "config.json").exists():
-        _check_same(order, files.read_run(order.out))
-    return is_complete(order)
+    if layout.is_run(Path(job.out)):
+        Run.open(job.out).check_same(identity(job.method, job.seeds, job.dataset, job.config))
+    return is_complete(job)
 
 
-def is_complete(order: Order) -> bool:
+def is_complete(job: Job) -> bool:
     """Whether there is every policy and every episode."""
-    return all(card.exists() for card in _cards(order)) and not unmeasured(order)
+    return all(card.exists() for card in _cards(job)) and not list_missing_modes(job)
 
 
-def unmeasured(order: Order) -> list[str]:
+def list_missing_modes(job: Job) -> list[str]:
     """The modes in which not every policy of the trained run has all its episodes yet."""
-    records = Path(order.out) / RECORDS
-    keys = "task", "policy", "mode", "training_seed", "seed"
-    there = {tuple(r[key] for key in keys) for r in files.read_jsonl(records)} if records.exists() else set()
-    names = [evaluation.policy_name(v, order.config) for v in files.read_json(_cards(order)[0])["variants"]]
-    numbers = [FIRST_EPISODE_SEED + i for i in range(order.episodes)]
-    return [
-        mode for mode in order.modes if not set(product([order.task], names, [mode], order.seeds, numbers)) <= there
-    ]
+    there = {(r.task, r.policy, r.mode, r.training_seed, r.seed) for r in Run.open(job.out).records()}
+    names = [evaluation.policy_name(v, job.config) for v in files.read_json(_cards(job)[0])["variants"]]
+    numbers = [FIRST_EPISODE_SEED + i for i in range(job.episodes)]
+    return [mode for mode in job.modes if not set(product([job.task], names, [mode], job.seeds, numbers)) <= there]
 
 
-def _cards(order: Order) -> list[Path]:
-    return [Path(order.out) / "policy" / f"seed-{seed}" / policy.CARD for seed in order.seeds]
-
-
-def _check_same(order: Order, there: Mapping[str, Any]) -> None:
-    now = {"method": order.method, "seeds": order.seeds, "dataset": order.dataset, **order.config}
-    then = {"method": there["method"], "seeds": there["seeds"], "dataset": there["dataset"]["fingerprint"]}
-    then |= there["config"]
-    for name in {**now, **then}:
-        if now.get(name) != then.get(name):
-            raise UserError(
-                f"{order.out} holds another run ({name} is {then.get(name)} there, {now.get(name)} now); "
-                "choose another --out or delete that folder"
-            )
+def _cards(job: Job) -> list[Path]:
+    return [layout.policy_folder(Path(job.out), seed) / layout.CARD for seed in job.seeds]
 
 
 def read_plan(bench: Path) -> Plan | None:
@@ -196,8 +182,7 @@ def read_plan(bench: Path) -> Plan | None:
         return None
     there: dict[str, Any] = files.read_json(path)
     there.pop("lspc_version")
-    there |= {name: tuple(there[name]) for name in ("methods", "modes")}
-    return Plan(**there)
+    return Plan(**files.restore_tuples(there))
 
 
 def keep_plan(plan: Plan, bench: Path) -> Plan:

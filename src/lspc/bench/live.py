@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lspc.bench.cell import Progress
-from lspc.bench.grid import Order, Plan, is_done
+from lspc.bench.grid import Job, Plan, is_done
 from lspc.bench.running import Cost, total_hours
 from lspc.report import terminal
 
@@ -38,9 +38,9 @@ def _hours(hours: float) -> str:
 class Grid:
     """The live table: tasks down, methods across, how many cells of each are done and how far the others are."""
 
-    def __init__(self, orders: Sequence[Order]) -> None:
-        self.orders = list(orders)
-        self.share = {order.name: float(is_done(order)) for order in orders}
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = list(jobs)
+        self.share = {job.name: float(is_done(job)) for job in jobs}
         self.failed: dict[str, str] = {}
         self._before, self._began = sum(self.share.values()), time.monotonic()
         self._live = Live(get_renderable=self._render, console=terminal.errors, refresh_per_second=2)
@@ -52,33 +52,33 @@ class Grid:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def on_progress(self, order: Order, now: Progress) -> None:
+    def on_progress(self, job: Job, now: Progress) -> None:
         # Measuring is the last tenth of a cell: a guess, for the eye only.
         part = now.done / max(now.total, 1)
-        self.share[order.name] = 0.9 * part if now.stage == "training" else 0.9 + 0.099 * part
+        self.share[job.name] = 0.9 * part if now.stage == "training" else 0.9 + 0.099 * part
 
-    def on_end(self, order: Order, trouble: str | None) -> None:
-        self.share[order.name] = 0.0 if trouble else 1.0
+    def on_end(self, job: Job, trouble: str | None) -> None:
+        self.share[job.name] = 0.0 if trouble else 1.0
         if trouble:
-            self.failed[order.name] = trouble
-            self._live.console.print(f"[yellow]{order.name}: {trouble}", highlight=False)
+            self.failed[job.name] = trouble
+            self._live.console.print(f"[yellow]{job.name}: {trouble}", highlight=False)
 
     def _render(self) -> RenderableType:
-        methods = list(dict.fromkeys(order.method for order in self.orders))
+        methods = list(dict.fromkeys(job.method for job in self.jobs))
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for name in ("task", *methods):
             table.add_column(name, justify="right" if name in methods else "left")
-        for task in dict.fromkeys(order.task for order in self.orders):
+        for task in dict.fromkeys(job.task for job in self.jobs):
             table.add_row(task, *(self._cell(task, method) for method in methods))
         done, all_shares = sum(share == 1 for share in self.share.values()), sum(self.share.values())
-        line = f"{done} of {len(self.orders)} cells done"
-        if self._before < all_shares < len(self.orders):
-            left = (len(self.orders) - all_shares) * (time.monotonic() - self._began) / (all_shares - self._before)
+        line = f"{done} of {len(self.jobs)} cells done"
+        if self._before < all_shares < len(self.jobs):
+            left = (len(self.jobs) - all_shares) * (time.monotonic() - self._began) / (all_shares - self._before)
             line += f", about {_hours(left / 3600)} left if cells are alike"
         return Group(table, Text(line))
 
     def _cell(self, task: str, method: str) -> str:
-        names = [order.name for order in self.orders if (order.task, order.method) == (task, method)]
+        names = [job.name for job in self.jobs if (job.task, job.method) == (task, method)]
         done = sum(self.share[name] == 1 for name in names)
         going = [f"{100 * self.share[name]:.0f}%" for name in names if 0 < self.share[name] < 1]
         text = f"{done}/{len(names)} {' '.join(going)}".rstrip()

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from tempfile import TemporaryFile
 from typing import IO
 
-from lspc.bench.cell import Progress, command
-from lspc.bench.grid import Order
+from lspc.bench.cell import Progress, make_command
+from lspc.bench.grid import Job
 from lspc.system import free_memory, start_worker, usable_cores
 
 SIMULATOR = 1 << 29
@@ -26,12 +26,12 @@ COPIES = 5
 GRACE = 10.0
 """Seconds that stopped workers have to save what they are at."""
 News = queue.SimpleQueue[tuple[str, Progress | None]]
-"""What workers tell, by the name of their order; None is the end."""
+"""What workers tell, by the name of their job; None is the end."""
 
 
-def need(order: Order, seen: Mapping[str, int]) -> int:
+def estimate_memory(job: Job, seen: Mapping[str, int]) -> int:
     """Bytes this cell will take, with what its method was seen to take."""
-    return seen.get(order.method, order.memory) + SIMULATOR + COPIES * os.path.getsize(order.data)
+    return seen.get(job.method, job.memory) + SIMULATOR + COPIES * os.path.getsize(job.data)
 
 
 class Local:
@@ -41,35 +41,35 @@ class Local:
         self.workers = usable_cores() if workers is None else workers
         self._seen: dict[str, int] = {}
 
-    def need(self, order: Order) -> int:
-        return need(order, self._seen)
+    def estimate_memory(self, job: Job) -> int:
+        return estimate_memory(job, self._seen)
 
-    def room(self, orders: Sequence[Order]) -> int:
+    def room(self, jobs: Sequence[Job]) -> int:
         """How many of these cells can run at a time."""
-        needs = [self.need(order) for order in orders] or [0]
-        return max(1, min(self.workers, len(orders), int(free_memory() * len(needs) // max(sum(needs), 1))))
+        needs = [self.estimate_memory(job) for job in jobs] or [0]
+        return max(1, min(self.workers, len(jobs), int(free_memory() * len(needs) // max(sum(needs), 1))))
 
     def run(
         self,
-        orders: Sequence[Order],
-        on_progress: Callable[[Order, Progress], None],
-        on_end: Callable[[Order, str | None], None],
+        jobs: Sequence[Job],
+        on_progress: Callable[[Job, Progress], None],
+        on_end: Callable[[Job, str | None], None],
     ) -> None:
-        waiting, running = deque(orders), dict[str, _Worker]()
+        waiting, running = deque(jobs), dict[str, _Worker]()
         news: News = queue.SimpleQueue()
         try:
             while waiting or running:
                 while waiting and self._fits(waiting[0], running):
-                    order = waiting.popleft()
-                    running[order.name] = _Worker(order, news)
+                    job = waiting.popleft()
+                    running[job.name] = _Worker(job, news)
                 name, progress = news.get()
                 worker = running[name]
                 if progress is None:
                     del running[name]
-                    on_end(worker.order, worker.outcome())
+                    on_end(worker.job, worker.outcome())
                 else:
                     self._learn(worker, progress)
-                    on_progress(worker.order, progress)
+                    on_progress(worker.job, progress)
         finally:
             for worker in running.values():
                 worker.process.terminate()
@@ -77,34 +77,34 @@ class Local:
             for worker in running.values():
                 worker.outcome(max(0.0, until - time.monotonic()))
 
-    def _fits(self, order: Order, running: Mapping[str, "_Worker"]) -> bool:
+    def _fits(self, job: Job, running: Mapping[str, "_Worker"]) -> bool:
         """Whether a core and memory are left for it, beside what the running ones are still going to take."""
         if not running:
             return True
-        promised = sum(max(0, self.need(worker.order) - worker.memory) for worker in running.values())
-        return len(running) < self.workers and free_memory() - promised >= self.need(order)
+        promised = sum(max(0, self.estimate_memory(worker.job) - worker.memory) for worker in running.values())
+        return len(running) < self.workers and free_memory() - promised >= self.estimate_memory(job)
 
     def _learn(self, worker: "_Worker", progress: Progress) -> None:
         if progress.memory is not None:
             worker.memory = progress.memory
-            self._seen[worker.order.method] = max(self._seen.get(worker.order.method, 0), progress.memory)
+            self._seen[worker.job.method] = max(self._seen.get(worker.job.method, 0), progress.memory)
 
 
 class _Worker:
-    """A process that carries out one order, and the thread that listens to it."""
+    """A process that carries out one job, and the thread that listens to it."""
 
-    def __init__(self, order: Order, news: News) -> None:
-        self.order, self.memory = order, 0
+    def __init__(self, job: Job, news: News) -> None:
+        self.job, self.memory = job, 0
         self._errors: IO[bytes] = TemporaryFile()  # noqa: SIM115 (closed by outcome)
         platform = os.environ.get("JAX_PLATFORMS", "cpu")
-        self.process = start_worker(command(order), errors=self._errors, platform=platform)
+        self.process = start_worker(make_command(job), errors=self._errors, platform=platform)
         threading.Thread(target=self._listen, args=(news,), daemon=True).start()
 
     def _listen(self, news: News) -> None:
         for line in self.process.stdout or ():
             if line.startswith("{"):  # simulators may chat on the same line
-                news.put((self.order.name, Progress(**json.loads(line))))
-        news.put((self.order.name, None))
+                news.put((self.job.name, Progress(**json.loads(line))))
+        news.put((self.job.name, None))
 
     def outcome(self, patience: float | None = None) -> str | None:
         """Wait for the end; None if all went well, else what the worker said last."""

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lspc import files
-from lspc.bench.statistics import Stratum
 from lspc.errors import UserError
-from lspc.evaluation import RECORDS, Record
+from lspc.runs import Run, layout
+from lspc.runs import record as records_file
+from lspc.runs.record import Record, group
+from lspc.runs.statistics import Stratum
 from lspc.tasks import all_tasks, get_task, normalised_cost, normalised_reward
 
 BUDGET_IN_NAME = re.compile(r" \(.*\)$")
@@ -67,27 +68,18 @@ class Results(NamedTuple):
 
 
 def read(paths: Iterable[Path]) -> list[Record]:
-    """The records in these files, or in every run below these folders; each with the `budget` it was trained for."""
+    """The records in these files, or in every run below these folders, of policies as they were trained."""
     found: list[Record] = []
     for path in paths:
-        inside = sorted(path.rglob(RECORDS)) if path.is_dir() else [path]
+        inside = sorted(path.rglob(layout.EVALUATIONS)) if path.is_dir() else [path]
         if not inside or not inside[0].exists():
-            raise UserError(f"{path}: there are no records here; they are called {RECORDS} in a run's folder")
+            name = layout.EVALUATIONS
+            raise UserError(f"{path}: there are no records here; they are called {name} in a run's folder")
         for file in inside:
-            found += _with_budget(file)
-    return found
-
-
-def _with_budget(file: Path) -> list[Record]:
-    described = file.with_name("config.json")
-    config: dict[str, Any] = files.read_json(described)["config"] if described.exists() else {}
-    # The table is about policies as they were trained: another eps or a guard is a study of its own.
-    own = ("restriction", "guard")
-    records = [record for record in files.read_jsonl(file) if all(record.get(name) is None for name in own)]
-    for record in records:
-        if "budget" not in record and not described.exists():
-            raise UserError(f"{file}: its records have no budget, and no config.json beside it tells")
-    return [{"budget": config.get("budget"), **record} for record in records]
+            run = Run.open(file.parent) if layout.is_run(file.parent) else None
+            found += run.records(file.name) if run else records_file.read(file)
+    # Another eps or a guard is a study of its own.
+    return [record for record in found if record.restriction is None and record.guard is None]
 
 
 def sort_out(records: Iterable[Record], datasets: Mapping[str, str] | None = None) -> Results:
@@ -96,10 +88,10 @@ def sort_out(records: Iterable[Record], datasets: Mapping[str, str] | None = Non
     Without it a task's data are those that most of its episodes come from.
     """
     # A run may also have been measured on tasks it was not trained for; that is no part of the grid.
-    own = [record for record in records if record.get("trained_on", record["task"]) == record["task"]]
+    own = [record for record in records if record.trained_on == record.task]
     problems: dict[tuple[str, str], list[str]] = defaultdict(list)
     kept = _of_one_dataset(own, datasets or {}, problems)
-    versions = sorted({str(record["lspc_version"]) for record in kept})
+    versions = sorted({record.lspc_version for record in kept})
     if len(versions) > 1:
         problems["all tasks", f"the records are of several versions of lspc: {', '.join(versions)}"] = []
     cells = _by_cell(kept, problems)
@@ -118,32 +110,33 @@ def sort_out(records: Iterable[Record], datasets: Mapping[str, str] | None = Non
 
 
 def _of_one_dataset(records: list[Record], datasets: Mapping[str, str], problems: Any) -> list[Record]:
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for record in records:
-        counts[record["task"]][record["dataset"]] += 1
+    counts = {
+        task: Counter(record.dataset for record in some)
+        for task, some in group(records, lambda record: record.task).items()
+    }
     right = {task: datasets.get(task) or count.most_common(1)[0][0] for task, count in counts.items()}
     for task, count in counts.items():
         for other in set(count) - {right[task]}:
-            runs = _runs(r for r in records if r["task"] == task and r["dataset"] == other)
+            runs = _runs(r for r in records if r.task == task and r.dataset == other)
             told = (
                 f"left out {count[other]} episodes of {runs}, whose dataset is {other[:12]}, not {right[task][:12]}"
             )
             problems[task, told] = []
-    return [record for record in records if record["dataset"] == right[record["task"]]]
+    return [record for record in records if record.dataset == right[record.task]]
 
 
 def _by_cell(records: list[Record], problems: Any) -> dict[Cell, Episodes]:
     """A policy that was trained for a budget serves that threshold, any other one all of them."""
     cells: dict[Cell, Episodes] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        column = Column(BUDGET_IN_NAME.sub("", record["policy"]), record["mode"])
-        thresholds, budget = get_task(record["task"]).thresholds, record["budget"]
+        column = Column(BUDGET_IN_NAME.sub("", record.policy), record.mode)
+        thresholds, budget = get_task(record.task).thresholds, record.budget
         if budget is not None and budget not in thresholds:
-            where = f"{record['task']}, {column.policy} {column.mode}"
+            where = f"{record.task}, {column.policy} {column.mode}"
             problems[where, f"left out, its budget of {budget:g} is none of the task's thresholds"] = []
             continue
         for threshold in thresholds if budget is None else (int(budget),):
-            cells[Cell(record["task"], column, threshold)][record["training_seed"], record["seed"]].append(record)
+            cells[Cell(record.task, column, threshold)][record.training_seed, record.seed].append(record)
     return cells
 
 
@@ -165,7 +158,7 @@ def _wrong(episodes: Episodes, usual: frozenset[tuple[int, int]]) -> str | None:
     if not episodes:
         return "missing"
     every = [record for records in episodes.values() for record in records]
-    if len(every) > len(episodes) or len({record["config"] for record in every}) > 1:
+    if len(every) > len(episodes) or len({record.config for record in every}) > 1:
         return f"left out, measured more than once or with several settings: {_runs(every)}"
     if set(episodes) != usual:
         return f"left out, it has {_count(episodes)} where most have {_count(usual) if usual else 'others'}"
@@ -183,7 +176,9 @@ def _stratum(cell: Cell, episodes: Episodes) -> Stratum:
     seeds, numbers = _sides(episodes)
 
     def table(field: str) -> np.ndarray:
-        return np.array([[[episodes[seed, number][0][field] for number in numbers] for seed in seeds]], float)
+        """(1, seeds, episodes)."""
+        every = [[getattr(episodes[seed, number][0], field) for number in numbers] for seed in seeds]
+        return np.array([every], float)
 
     reward = normalised_reward(task, table("reward_return"))
     cost = normalised_cost(table("cost_return"), cell.threshold)
@@ -191,5 +186,5 @@ def _stratum(cell: Cell, episodes: Episodes) -> Stratum:
 
 
 def _runs(records: Iterable[Record]) -> str:
-    runs = sorted({str(record["run"]) for record in records})
+    runs = sorted({record.run for record in records})
     return f"run{'s' if len(runs) > 1 else ''} {', '.join(runs)}"

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 from lspc import files, training
 from lspc.bench import records
 from lspc.bench.cell import Progress
-from lspc.bench.grid import RUNS, Order, Plan, is_complete, is_done, keep_plan, orders, read_plan
-from lspc.evaluation import RECORDS
+from lspc.bench.grid import RUNS, Job, Plan, is_complete, is_done, keep_plan, make_jobs, read_plan
+from lspc.runs import layout
 
 MEASURED = "measured.json"
 """What each method was last seen to take in this bench: for estimates only, no result depends on it."""
@@ -23,20 +23,20 @@ class Measured(NamedTuple):
     """Bytes."""
 
 
-OnProgress = Callable[[Order, Progress], None]
-OnEnd = Callable[[Order, str | None], None]
+OnProgress = Callable[[Job, Progress], None]
+OnEnd = Callable[[Job, str | None], None]
 """The second argument says what went wrong; None: nothing."""
 
 
 class Executor(Protocol):
-    """Carries out orders, wherever it likes."""
+    """Carries out jobs, wherever it likes."""
 
-    def room(self, orders: Sequence[Order]) -> int:
+    def room(self, jobs: Sequence[Job]) -> int:
         """How many of these it carries out at a time."""
         ...
 
-    def run(self, orders: Sequence[Order], on_progress: OnProgress, on_end: OnEnd) -> None:
-        """Have `cell.run` called for each order, which tells what memory it will take, and pass on what is told.
+    def run(self, jobs: Sequence[Job], on_progress: OnProgress, on_end: OnEnd) -> None:
+        """Have `cell.run` called for each job, which tells what memory it will take, and pass on what is told.
 
         Stopped by an exception (Ctrl-C), it leaves nothing running.
         """
@@ -54,38 +54,36 @@ def run(
     """Carry out every cell that is not done; returns what went wrong, by cell."""
     failures: dict[str, str] = {}
 
-    def end(order: Order, trouble: str | None) -> None:
+    def end(job: Job, trouble: str | None) -> None:
         if trouble is not None:
-            failures[order.name] = trouble
-        on_end(order, trouble)
+            failures[job.name] = trouble
+        on_end(job, trouble)
 
     with files.locked(bench):
         keep_plan(plan, bench)
         try:
-            _carry_out(outstanding(plan, bench, data_files), bench, executor, on_progress, end)
+            _carry_out(list_missing_jobs(plan, bench, data_files), bench, executor, on_progress, end)
         except KeyboardInterrupt as stopped:
             raise training.Interrupted("stopped, all saved; run the same command again to go on") from stopped
     return failures
 
 
-def outstanding(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Order]:
+def list_missing_jobs(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Job]:
     """The cells that are not done, with the memory their method was last seen to take."""
     seen = read_measured(bench)
-    left = [order for order in orders(plan, bench, data_files) if not is_done(order)]
+    left = [job for job in make_jobs(plan, bench, data_files) if not is_done(job)]
     return [replace(o, memory=seen.get(o.method, Measured()).memory or o.memory) for o in left]
 
 
-def _carry_out(
-    left: Sequence[Order], bench: Path, executor: Executor, on_progress: OnProgress, on_end: OnEnd
-) -> None:
-    """Have the orders carried out, and keep what is seen of the methods' speed and memory."""
+def _carry_out(left: Sequence[Job], bench: Path, executor: Executor, on_progress: OnProgress, on_end: OnEnd) -> None:
+    """Have the jobs carried out, and keep what is seen of the methods' speed and memory."""
     seen = read_measured(bench)
 
-    def progress(order: Order, now: Progress) -> None:
-        before = seen.get(order.method, Measured())
+    def progress(job: Job, now: Progress) -> None:
+        before = seen.get(job.method, Measured())
         most = max(now.memory or 0, before.memory or 0)
-        seen[order.method] = Measured(now.rate or before.rate, most or None)
-        on_progress(order, now)
+        seen[job.method] = Measured(now.rate or before.rate, most or None)
+        on_progress(job, now)
 
     try:
         executor.run(left, progress, on_end)
@@ -102,8 +100,8 @@ def read_measured(bench: Path) -> dict[str, Measured]:
 def measure(plan: Plan, bench: Path, data_files: Mapping[str, Path], executor: Executor, on_end: OnEnd) -> None:
     """Learn speed and memory of every method that is not known yet, by a few updates of one of its cells."""
     seen = read_measured(bench)
-    one_each = {order.method: order for order in reversed(orders(plan, bench, data_files))}
-    unknown = [order for method, order in one_each.items() if seen.get(method, Measured()).rate is None]
+    one_each = {job.method: job for job in reversed(make_jobs(plan, bench, data_files))}
+    unknown = [job for method, job in one_each.items() if seen.get(method, Measured()).rate is None]
     _carry_out([replace(o, only_measure=True) for o in unknown], bench, executor, lambda *_: None, on_end)
 
 
@@ -124,13 +122,13 @@ class Cost:
         return 0.0 if not self.updates else self.updates / self.rate / 3600 if self.rate else None
 
 
-def costs(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Cost]:
-    every, seen = orders(plan, bench, data_files), read_measured(bench)
+def estimate_costs(plan: Plan, bench: Path, data_files: Mapping[str, Path]) -> list[Cost]:
+    every, seen = make_jobs(plan, bench, data_files), read_measured(bench)
     listed = []
     for method in plan.methods:
-        mine = [order for order in every if order.method == method]
-        left = [order for order in mine if not is_done(order)]
-        updates = sum(order.config["steps"] for order in left)
+        mine = [job for job in every if job.method == method]
+        left = [job for job in mine if not is_done(job)]
+        updates = sum(job.config["steps"] for job in left)
         listed.append(Cost(method, len(mine), len(mine) - len(left), updates, seen.get(method, Measured()).rate))
     return listed
 
@@ -152,7 +150,7 @@ def gather(paths: Sequence[Path]) -> records.Results:
             places.append(path)
             continue
         datasets |= plan.tasks
-        unfinished += [order.name for order in orders(plan, path, {}) if not is_complete(order)]
-        places += (path / RUNS).rglob(RECORDS)  # none yet is no fault: the unfinished cells are named
+        unfinished += [job.name for job in make_jobs(plan, path, {}) if not is_complete(job)]
+        places += (path / RUNS).rglob(layout.EVALUATIONS)  # none yet is no fault: the unfinished cells are named
     results = records.sort_out(records.read(places), datasets)
     return results._replace(problems=[*(f"{name}: not finished" for name in unfinished), *results.problems])

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from lspc import files
 from lspc.bench.records import Column, Results
-from lspc.bench.statistics import Figures, Stratum, beats, figures
-from lspc.evaluation import MODES, Interval
+from lspc.evaluation import MODES
+from lspc.runs.statistics import Figures, Interval, Stratum, beats, compute_figures
 from lspc.tasks import SUITES, get_task
 
 Rule = Literal["any", "safer"]
@@ -79,7 +79,7 @@ def _strata(results: Results, tasks: Sequence[str], column: Column, threshold: i
 
 def _figures(results: Results, tasks: Sequence[str], column: Column, threshold: int | None) -> Figures | None:
     strata = _strata(results, tasks, column, threshold)
-    return figures(strata) if strata else None
+    return compute_figures(strata) if strata else None
 
 
 def marks(cells: Mapping[Column, Figures | None], rule: Rule) -> dict[Column, Mark]:
@@ -192,7 +192,7 @@ def terminal(sheet: Sheet, width: int) -> Group:
     styles = {"": "", "bold": "bold", "blue": "bold bright_blue"}
     head = [Text(name.replace("-", "-\n").replace(" ", "\n")) for name in sheet.header]
     body = [
-        [Text("\n".join(_starred(entry)).replace(" [", "\n["), styles[entry.mark]) for entry in row]
+        [Text("\n".join(_add_star(entry)).replace(" [", "\n["), styles[entry.mark]) for entry in row]
         for row in sheet.body
     ]
     wide = [
@@ -213,18 +213,18 @@ def terminal(sheet: Sheet, width: int) -> Group:
     return Group(Text(f"\n{sheet.title}", "bold"), *tables, Text(sheet.caption, "dim"))
 
 
-def _starred(entry: Entry) -> tuple[str, ...]:
+def _add_star(entry: Entry) -> tuple[str, ...]:
     """Blue is told without colour too."""
     reward, space, bounds = entry.parts[0].partition(" ")
     return (f"{reward}*{space}{bounds}", *entry.parts[1:]) if entry.mark == "blue" else entry.parts
 
 
 def markdown(sheet: Sheet) -> str:
-    def shown(entry: Entry) -> str:
-        text = " / ".join(_starred(entry)).replace("*", "\\*")
+    def show(entry: Entry) -> str:
+        text = " / ".join(_add_star(entry)).replace("*", "\\*")
         return f"**{text}**" if entry.mark else text
 
-    lines = [sheet.header, ["---"] * len(sheet.header), *([shown(entry) for entry in row] for row in sheet.body)]
+    lines = [sheet.header, ["---"] * len(sheet.header), *([show(entry) for entry in row] for row in sheet.body)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     caption = sheet.caption.replace("*", "\\*")
     return f"### {sheet.title}\n\n{caption}\n\n{table}\n"

@@ -8,9 +8,9 @@ import numpy as np
 
 from lspc import evaluation
 from lspc.calibration.choosing import Calibration
+from lspc.runs import layout
+from lspc.runs.record import Record, group
 from lspc.tasks import Task
-
-RECORDS = "verification.jsonl"
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,20 @@ def verify(
     records = evaluation.evaluate(
         run, task, episodes=episodes, variants=("LSPC-O",), modes=("deterministic",),
         restrictions=[point.restriction for point in calibration.curve], seeds=[calibration.training_seed],
-        records_file=RECORDS, workers=workers, on_start=on_start, on_episode=on_episode,
+        records_file=layout.VERIFICATION, workers=workers, on_start=on_start, on_episode=on_episode,
     )  # fmt: skip
     return compare(records, task, calibration, budgets)
 
 
 def compare(
-    records: Sequence[evaluation.Record], task: Task, calibration: Calibration, budgets: Sequence[float]
+    records: Sequence[Record], task: Task, calibration: Calibration, budgets: Sequence[float]
 ) -> Verification:
     """What was predicted beside what these episodes were, at every eps and for every budget."""
-    truths = []
+    truths, measured = [], group(records, lambda record: record.restriction)
     for point in calibration.curve:
-        own = [record for record in records if record["restriction"] == point.restriction]
-        cost, reward = (float(np.mean([r[name] for r in own])) for name in ("cost_return", "reward_return"))
+        own = measured[point.restriction]
+        cost = float(np.mean([record.cost_return for record in own]))
+        reward = float(np.mean([record.reward_return for record in own]))
         inside = point.cost.low <= cost <= point.cost.high, point.reward.low <= reward <= point.reward.high
         truths.append(Truth(point.restriction, cost, reward, *inside))
     return Verification(

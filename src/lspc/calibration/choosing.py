@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lspc.calibration.margins import Estimate, Margin, Replay
+from lspc.calibration.margins import Margin, Replay
 from lspc.errors import UserError
+from lspc.runs.statistics import Interval
 
 FEWEST_NEAR = 10
 """Episodes near a budget below which the data cannot say what it takes to keep it."""
@@ -18,8 +19,8 @@ class Point:
     """What is predicted of LSPC-O at one eps, for whole episodes and undiscounted."""
 
     restriction: float
-    cost: Estimate
-    reward: Estimate
+    cost: Interval
+    reward: Interval
     fitted_cost: float
     """By fitted Q evaluation: a second opinion."""
     fitted_reward: float
@@ -31,8 +32,8 @@ class Choice:
 
     budget: float
     restriction: float | None
-    cost: Estimate | None
-    reward: Estimate | None
+    cost: Interval | None
+    reward: Interval | None
     why: str
 
 

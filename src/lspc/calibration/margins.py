@@ -11,6 +11,7 @@ import numpy as np
 
 from lspc.calibration import dynamics
 from lspc.data import Dataset
+from lspc.runs.statistics import Interval
 
 GROUPS = 10
 """Into which replayed stretches are sorted by the cost that is predicted of them. The next error after n of its kind
@@ -20,22 +21,15 @@ STRETCH = 25
 
 
 @dataclass(frozen=True)
-class Estimate:
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Margin:
     """An estimate m may be off by `share` of (m's size + unit), and by twice the spread between the models."""
 
     share: float
     unit: float
 
-    def around(self, mean: float, spread: float) -> Estimate:
+    def around(self, mean: float, spread: float) -> Interval:
         off = self.share * (abs(mean) + self.unit) + 2.0 * spread
-        return Estimate(mean, mean - off, mean + off)
+        return Interval(mean, mean - off, mean + off)
 
 
 @dataclass(frozen=True)

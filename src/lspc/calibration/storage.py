@@ -13,10 +13,12 @@ from lspc.algos.base import Spec
 from lspc.calibration import fitted_q
 from lspc.calibration.choosing import Calibration, Point
 from lspc.calibration.familiarity import LANDMARKS
-from lspc.calibration.margins import Estimate, Margin, Replay
+from lspc.calibration.margins import Margin, Replay
 from lspc.errors import UserError
+from lspc.runs import layout
+from lspc.runs.statistics import Interval
 
-FILE, FITTED_Q = "calibration.json", "fitted_q.safetensors"
+FILE, FITTED_Q = layout.CALIBRATION, layout.FITTED_Q
 
 
 class GuardModels(eqx.Module):
@@ -39,7 +41,7 @@ def load(folder: str | Path) -> Calibration:
     values = files.read_json(path)
     try:
         points = [
-            Point(**{**p, "cost": Estimate(**p["cost"]), "reward": Estimate(**p["reward"])}) for p in values["curve"]
+            Point(**{**p, "cost": Interval(**p["cost"]), "reward": Interval(**p["reward"])}) for p in values["curve"]
         ]
         return Calibration(**{
             **values,
@@ -57,7 +59,7 @@ def load_guard_models(folder: str | Path, calibration: Calibration, spec: Spec) 
     path = Path(folder) / FITTED_Q
     if not path.exists():
         raise UserError(f"{path}: missing, as in calibrations of older versions; run `lspc calibrate` again")
-    config = fitted_q.Config(**{**calibration.settings, "hidden": tuple(calibration.settings["hidden"])})
+    config = fitted_q.Config(**files.restore_tuples(calibration.settings))
     eps = [point.restriction for point in calibration.curve]
 
     def make_skeleton() -> GuardModels:

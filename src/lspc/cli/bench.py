@@ -87,12 +87,13 @@ def bench(
         if plan:
             with terminal.progress(counted=True) as display:
                 bar = display.add_task("measuring speeds", total=len(planned.methods), note="")
-                running.measure(planned, out, places, crew, lambda order, _: display.advance(bar))
-        left = running.outstanding(planned, out, places)
-        terminal.console.print(live.cost_table(running.costs(planned, out, places), planned, crew.room(left)))
+                running.measure(planned, out, places, crew, lambda job, _: display.advance(bar))
+        left = running.list_missing_jobs(planned, out, places)
+        costs = running.estimate_costs(planned, out, places)
+        terminal.console.print(live.cost_table(costs, planned, crew.room(left)))
         if plan:
             return
-        with live.Grid(grid.orders(planned, out, places)) as shown:
+        with live.Grid(grid.make_jobs(planned, out, places)) as shown:
             failures = running.run(planned, out, places, crew, shown.on_progress, shown.on_end)
     results = running.gather(from_records or [out])
     for sheet in tables.views(results, show, rule):

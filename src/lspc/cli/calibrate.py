@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from lspc.cli.common import BUDGETS, Json, dataset_of, print_json, shown
+from lspc.cli.common import BUDGETS, Json, open_dataset, print_json, shown
 from lspc.errors import UserError
 from lspc.tasks import DEFAULT_BUDGETS, get_task
 
@@ -41,18 +41,17 @@ def calibrate(
         episodes: Episodes for each eps when verifying.
         json: Print JSON instead of a table.
     """
-    from lspc import calibration, files
+    from lspc import calibration
     from lspc.calibration import check, dynamics, fitted_q
     from lspc.policy import load_policy
     from lspc.report import terminal
     from lspc.report.calibration import calibration_figure
+    from lspc.runs import Run
 
-    description = files.read_run(run)
+    opened = Run.open(run)
     policy = load_policy(run, seed=seed)
-    dataset = dataset_of(description, data)
-    if dataset is None:
-        raise UserError(f"the data of {run} is not at {description['dataset']['source']} any more: say --data FILE")
-    task = get_task(description["task"]) if description["task"] else None
+    dataset = open_dataset(data) if data else opened.require_dataset()
+    task = get_task(opened.task) if opened.task else None
     if verify and task is None:
         raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
     budgets = budget or (task.thresholds if task else DEFAULT_BUDGETS)

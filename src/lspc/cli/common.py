@@ -18,18 +18,6 @@ def shown(metavar: str, default: str = "") -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})" if default else "")
 
 
-def dataset_of(description: dict[str, Any], path: Path | None) -> Any:
-    from lspc import data
-
-    if path is not None:
-        return open_dataset(path)
-    source = Path(description["dataset"]["source"])
-    if not source.exists():
-        return None
-    dataset = data.load(source)
-    return dataset if dataset.fingerprint == description["dataset"]["fingerprint"] else None
-
-
 def open_dataset(path: Path) -> Any:
     from lspc import data
     from lspc.report import terminal

@@ -2,11 +2,11 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import Json, dataset_of, print_json, shown
+from lspc.cli.common import Json, open_dataset, print_json, shown
 from lspc.errors import UserError
 
 
@@ -41,14 +41,15 @@ def evaluate(
         workers: Simulator processes; 0 runs all episodes in this one.
         json: Print JSON instead of a table.
     """
-    from lspc import evaluation, files
+    from lspc import evaluation
     from lspc.report import terminal
+    from lspc.runs import Record, Run
     from lspc.tasks import get_task
 
     if not runs:
         raise UserError("name at least one run folder, such as runs/latest")
-    descriptions = [files.read_run(run) for run in runs]
-    own = [description["task"] for description in descriptions]
+    opened = [Run.open(run) for run in runs]
+    own = [run.task for run in opened]
     for run, name in zip(runs, own, strict=True):
         if not on and name is None:
             raise UserError(f"{run} was not trained for a task: say --on TASK (see `lspc tasks`)")
@@ -57,8 +58,8 @@ def evaluate(
     tables: dict[str, list[evaluation.Summary]] = {}
     with terminal.progress(counted=True) as display:
         bar = display.add_task("evaluating", total=None, note="")
-        for known in [get_task(name) for name in on or own[:1]]:
-            records: list[dict[str, Any]] = []
+        for known in [get_task(name) for name in on or own[:1] if name]:
+            records: list[Record] = []
             for run in runs:
                 told = f"{run.name} on {known.name}"
                 records += evaluation.evaluate(
@@ -69,7 +70,8 @@ def evaluate(
                     on_trouble=lambda line: display.console.print(f"[yellow]{line}", highlight=False),
                 )  # fmt: skip
             # What the data's behaviour earned says nothing about another task.
-            dataset = dataset_of(descriptions[0], data) if data or own[0] in (None, known.name) else None
+            own_data = opened[0].load_dataset() if not data and own[0] in (None, known.name) else None
+            dataset = open_dataset(data) if data else own_data
             rows = evaluation.summarise(records, known, dataset)
             tables[known.name] = [evaluation.behaviour(dataset, known), *rows] if dataset else rows
     if json:
@@ -102,18 +104,20 @@ def render(
         budget: The cost budget drawn in.
         sampled: Draw actions at random instead of the deterministic ones.
     """
-    from lspc import evaluation, files
+    from lspc import evaluation
     from lspc.policy import load_policy
     from lspc.report import clips, terminal
+    from lspc.runs import Run
     from lspc.tasks import get_task
 
-    name = on or files.read_run(run)["task"]
+    opened = Run.open(run)
+    name = on or opened.task
     if name is None:
         raise UserError(f"{run} was not trained for a task: say --on TASK (see `lspc tasks`)")
     if episodes < 1:
         raise UserError(f"a clip needs 1 episode or more, not {episodes}")
     known, out = get_task(name), run / "episodes.gif" if out == Path() else out
-    evaluation.check_fits(run, known)
+    evaluation.check_fits(opened, known)
     clips.check(out)
     trained = load_policy(run, seed=seed, variant=policy)
     with terminal.progress(counted=True) as display:

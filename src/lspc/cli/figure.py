@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import dataset_of, open_dataset, shown
+from lspc.cli.common import open_dataset, shown
 from lspc.errors import UserError
 from lspc.tasks import DEFAULT_BUDGETS, NAMED_IN_DATA, task_of
 
@@ -68,7 +68,6 @@ def figure(
         task: The task to measure on (all).
         preset: The settings to train with (all).
     """
-    from lspc import files
     from lspc.report import figures, terminal
 
     takes = {"maps": 0, "dataset-profile": 0, "all": 0, "action-space": 1, "restriction-sweep": 1, "converse": 2}
@@ -99,10 +98,9 @@ def figure(
         training_curves_figure(runs, picture)
     elif name == "action-space":
         from lspc.report.actions import action_space_figure
+        from lspc.runs import Run
 
-        dataset = dataset_of(files.read_run(runs[0]), data)
-        if dataset is None:
-            raise UserError(f"the data that {runs[0]} learned from are not where it found them: add --data FILE")
+        dataset = open_dataset(data) if data else Run.open(runs[0]).require_dataset()
         action_space_figure(runs[0], dataset, picture, seeds[0] if seeds else None)
     else:
         from lspc.report import sweeps

@@ -8,11 +8,11 @@ import numpy as np
 from lspc import evaluation, files
 from lspc.algos.base import SequencePolicy
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration import FILE, check
 from lspc.calibration.choosing import Choice
 from lspc.deploy.card import Exported, write_card
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
+from lspc.runs import Run, layout
 from lspc.version import __version__
 
 
@@ -42,7 +42,7 @@ def export(
     with files.atomic_path(out) as temporary:
         temporary.write_bytes(model.SerializeToString())
     card = out.with_suffix(".md")
-    calibration = policy.calibration if policy.folder and (policy.folder / FILE).exists() else None
+    calibration = policy.calibration if policy.folder and (policy.folder / layout.CALIBRATION).exists() else None
     measured = _measure(run, policy, name, choice)
     write_card(card, Exported(out.name, name, policy, calibration, choice, measured))
     return out, card
@@ -82,23 +82,22 @@ def _facts(policy: TrainedPolicy, name: str, choice: Choice | None) -> dict[str,
 
 def _measure(run: Path, policy: TrainedPolicy, name: str, choice: Choice | None) -> dict[str, float] | None:
     """Mean cost and reward in the simulator at the exported eps, if the run's records have them."""
-    wanted = choice.restriction if choice else None
+    if not layout.is_run(run):
+        return None
+    opened, wanted = Run.open(run), choice.restriction if choice else None
     # By the episode's seed: both files may hold the same episode.
     own = {
-        record["seed"]: record
-        for file in (evaluation.RECORDS, check.RECORDS)
-        if (run / file).exists()
-        for record in files.read_jsonl(run / file)
-        if record["policy"] == name
-        and record["mode"] == "deterministic"
-        and record["task"] == policy.card["task"]
-        and record["training_seed"] == policy.card["training_seed"]
-        and record.get("restriction") == wanted
-        and record.get("guard") is None
+        record.seed: record
+        for file in (layout.EVALUATIONS, layout.VERIFICATION)
+        for record in opened.records(file)
+        if (record.policy, record.mode, record.guard) == (name, "deterministic", None)
+        and (record.task, record.training_seed) == (policy.card["task"], policy.card["training_seed"])
+        and record.restriction == wanted
     }
     if not own:
         return None
-    costs, rewards = (np.array([record[k] for record in own.values()]) for k in ("cost_return", "reward_return"))
+    costs = np.array([record.cost_return for record in own.values()])
+    rewards = np.array([record.reward_return for record in own.values()])
     measured = {"episodes": len(own), "cost": float(costs.mean()), "reward": float(rewards.mean())}
     budget = choice.budget if choice else policy.card["config"].get("budget")
     return measured if budget is None else {**measured, "over_budget": float((costs > budget).mean())}

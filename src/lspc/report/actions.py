@@ -15,7 +15,7 @@ from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report.figures import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
-from lspc.report.page import STATES
+from lspc.report.gather import STATES
 
 POLICIES = ("CVAE", "LSPC-S", "LSPC-O")
 COLOURS: dict[str, str] = dict(zip(reversed(POLICIES), SERIES_COLOURS, strict=False))

@@ -5,19 +5,19 @@ A mean is that of the training seeds' own means; a band or bar runs from the low
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lspc import files
 from lspc.errors import UserError
-from lspc.evaluation import Record, usual_mode
+from lspc.evaluation import usual_mode
 from lspc.report.figures import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
-from lspc.report.page import Run
+from lspc.runs import Record, Run, layout
+from lspc.runs.record import group, returns_by_seed, training_seeds
+from lspc.runs.statistics import Interval
 from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
-from lspc.training.loop import CURVE
 
 MARKERS = "osD^vPX"
 STYLES = ("-", "--", ":", "-.")
@@ -26,45 +26,45 @@ LEGEND_WIDTH = 125
 Panels = tuple[Axes, Axes]
 
 
-class Spread(NamedTuple):
-    mean: float
-    low: float
-    high: float
-
-
 class Point(NamedTuple):
-    """One policy at one place of the horizontal axis; cost in units of the task's largest budget."""
+    """One policy at one place of the horizontal axis; cost in units of the task's largest budget.
 
-    reward: Spread
-    cost: Spread
+    The ends are the lowest and the highest training seed's.
+    """
+
+    reward: Interval
+    cost: Interval
 
 
 def training_curves_figure(runs: Sequence[Path], out: Path) -> None:
     """Reward and cost against updates, a line for each policy and run: colours tell policies, dashes tell runs."""
     if not runs:
         raise UserError("name the runs to draw: lspc figure training-curves runs/latest")
-    curves = {Run(path): _records(path) for path in runs}
+    curves = {run: _read_curve(run) for run in map(Run.open, runs)}
     task = shared_task(curves)
     figure, panels = reward_and_cost(f"Training on {task.name}", task, "updates")
-    policies = list(dict.fromkeys(record["policy"] for records in curves.values() for record in records))
+    policies = list(dict.fromkeys(record.policy for records in curves.values() for record in records))
     for number, (run, records) in enumerate(curves.items()):
-        for policy in dict.fromkeys(record["policy"] for record in records):
-            groups = by_updates([record for record in records if record["policy"] == policy])
+        for policy, own in group(records, lambda record: record.policy).items():
+            groups = group_by_updates(own)
             if not groups:
-                raise UserError(f"{run.path / CURVE} has {policy} of every seed after no number of updates: train on")
-            points = {updates: point(group, task) for updates, group in groups.items()}
+                path = run.path / layout.CURVE
+                raise UserError(f"{path} has {policy} of every seed after no number of updates: train on")
+            points = {updates: make_point(some, task) for updates, some in groups.items()}
             place = policies.index(policy)
-            several = sum(any(r["policy"] == policy for r in other) for other in curves.values()) > 1
+            several = sum(any(r.policy == policy for r in other) for other in curves.values()) > 1
             name = policy_label(policy) + (f", {run_name(run, curves)}" if several else "")
             draw_line(panels, points, name, place, style=STYLES[number % len(STYLES)])
     finish(figure, panels, out)
 
 
-def _records(run: Path) -> list[Record]:
-    path = run / CURVE
+def _read_curve(run: Run) -> list[Record]:
+    path = run.path / layout.CURVE
     if not path.exists():
-        raise UserError(f"{run} has no {CURVE}: train with --evaluate-every N to measure the policies on the way")
-    found = [record for record in files.read_jsonl(path) if record["mode"] == usual_mode(record["policy"])]
+        raise UserError(
+            f"{run.path} has no {path.name}: train with --evaluate-every N to measure the policies on the way"
+        )
+    found = [record for record in run.records(path.name) if record.mode == usual_mode(record.policy)]
     if not found:
         raise UserError(f"{path} holds nothing to draw")
     return found
@@ -74,22 +74,17 @@ def policy_label(policy: str) -> str:
     return policy if usual_mode(policy) == "deterministic" else f"{policy}, sampled"
 
 
-def by_updates(records: Sequence[Record]) -> dict[int, list[Record]]:
+def group_by_updates(records: Sequence[Record]) -> dict[int, list[Record]]:
     """Records by updates, where every training seed has some: a mean over fewer seeds would make a false step."""
     # A run that was interrupted may have measured an episode twice: the later one counts.
-    episodes = {(r["updates"], r["training_seed"], r["seed"]): r for r in records}
-    found: dict[int, list[Record]] = {}
-    for record in episodes.values():
-        found.setdefault(record["updates"], []).append(record)
-    seeds = {record["training_seed"] for record in records}
-    return {
-        updates: group for updates, group in sorted(found.items()) if {r["training_seed"] for r in group} == seeds
-    }
+    episodes = {(record.updates, record.training_seed, record.seed): record for record in records}
+    found, seeds = group(episodes.values(), lambda record: record.updates), training_seeds(records)
+    return {updates: some for updates, some in sorted(found.items()) if training_seeds(some) == seeds}
 
 
 def shared_task(measured: Mapping[Run, Sequence[Record]]) -> Task:
     """The task that all these runs are about: the one they were trained for, else the one they were measured on."""
-    names = {run: run.task or records[0]["task"] for run, records in measured.items()}
+    names = {run: run.task or records[0].task for run, records in measured.items()}
     first, *others = names
     for run in others:
         if names[run] != names[first]:
@@ -104,17 +99,14 @@ def run_name(run: Run, among: Mapping[Run, object]) -> str:
     return run.name if [other.name for other in among].count(run.name) == 1 else str(run.path)
 
 
-def point(records: Sequence[Record], task: Task) -> Point:
-    def spread(field: str) -> tuple[float, float, float]:
-        seeds: dict[int, list[float]] = {}
-        for record in records:
-            seeds.setdefault(record["training_seed"], []).append(record[field])
-        means = [float(np.mean(values)) for values in seeds.values()]
+def make_point(records: Sequence[Record], task: Task) -> Point:
+    def spread(what: Literal["reward", "cost"]) -> tuple[float, float, float]:
+        means = [float(np.mean(values)) for values in returns_by_seed(records, what)]
         return float(np.mean(means)), min(means), max(means)
 
-    reward = (normalised_reward(task, value) for value in spread("reward_return"))
-    cost = (normalised_cost(value, task.thresholds[-1]) for value in spread("cost_return"))
-    return Point(Spread(*reward), Spread(*cost))
+    reward = (normalised_reward(task, value) for value in spread("reward"))
+    cost = (normalised_cost(value, task.thresholds[-1]) for value in spread("cost"))
+    return Point(Interval(*reward), Interval(*cost))
 
 
 def reward_and_cost(title: str, task: Task, across: str) -> tuple[Figure, Panels]:
@@ -140,7 +132,7 @@ def draw_line(panels: Panels, points: Mapping[Any, Point], name: str, place: int
     """One policy's means with the band of its seeds, in both panels; `place` settles colour and marker."""
     colour, marker = SERIES_COLOURS[place % len(SERIES_COLOURS)], MARKERS[place % len(MARKERS)]
     for axes, spreads in zip(panels, zip(*points.values(), strict=True), strict=True):
-        means, lows, highs = zip(*spreads, strict=True)
+        means, lows, highs = zip(*((spread.mean, spread.low, spread.high) for spread in spreads), strict=True)
         axes.fill_between(list(points), lows, highs, color=colour, alpha=0.18, linewidth=0)
         axes.plot(list(points), means, color=colour, linestyle=style, marker=marker, markersize=5, label=name)
 

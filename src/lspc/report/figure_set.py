@@ -9,13 +9,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lspc import algos, evaluation, files, training
+from lspc import algos, evaluation, training
 from lspc.data import Dataset
 from lspc.policy import load_policy
 from lspc.report import sweeps
 from lspc.report.actions import action_space_figure
 from lspc.report.curves import training_curves_figure
 from lspc.report.figures import dataset_profile_figure
+from lspc.runs import Run
 from lspc.sims.pool import Pool
 from lspc.tasks import Task
 from lspc.training import settings
@@ -119,8 +120,8 @@ def _measure(
 ) -> None:  # fmt: skip
     """What the figures need of this run and is not there yet."""
     variants = load_policy(run, seed=seeds[0]).net.variants
-    records = files.read_jsonl(run / evaluation.RECORDS) if (run / evaluation.RECORDS).exists() else []
-    there = Counter((r["policy"], r["mode"], r["restriction"]) for r in records if r["guard"] is None)
+    records = Run.open(run).records()
+    there = Counter((r.policy, r.mode, r.restriction) for r in records if r.guard is None)
 
     def missing(variant: str, restriction: float | None) -> bool:
         return there[variant, evaluation.usual_mode(variant), restriction] < len(seeds) * episodes

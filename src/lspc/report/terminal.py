@@ -11,9 +11,10 @@ from rich.table import Column, Table
 
 if TYPE_CHECKING:  # a table of tasks should not wait for JAX
     from lspc.calibration.check import Verification
-    from lspc.calibration.choosing import Calibration, Choice, Estimate
+    from lspc.calibration.choosing import Calibration, Choice
     from lspc.doctor import Check
-    from lspc.evaluation import Interval, Summary
+    from lspc.evaluation import Summary
+    from lspc.runs.statistics import Interval
     from lspc.tasks import Task
 
 console = Console()
@@ -108,7 +109,7 @@ def calibration_table(
     return table
 
 
-def _estimate(estimate: "Estimate") -> str:
+def _estimate(estimate: "Interval") -> str:
     return f"{estimate.mean:.4g}\n[dim]\\[{estimate.low:.4g}, {estimate.high:.4g}]"
 
 

@@ -6,20 +6,22 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from lspc import files
 from lspc.errors import UserError
-from lspc.evaluation import RECORDS, Summary, summarise
+from lspc.evaluation import Summary, summarise
 from lspc.report.figures import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
-from lspc.tasks import Task, all_tasks
+from lspc.runs import Run, layout
+from lspc.runs.record import group
+from lspc.tasks import all_tasks, get_task
 
 
 def transfer_figure(runs: Sequence[Path], out: Path, policy: str = "LSPC-O") -> None:
     """Bars for each task (reward plain, cost hatched) and each run; lines are the cost budgets."""
     if not runs:
         raise UserError("name the runs to compare: lspc figure transfer runs/easysparse runs/harddense")
-    measured = {run: _measured(run, policy) for run in runs}
-    tasks = [task for task in all_tasks() if any(task.name in rows for rows in measured.values())]
-    for run, rows in measured.items():
+    opened = [Run.open(run) for run in runs]
+    measured = [_summarise(run, policy) for run in opened]
+    tasks = [task for task in all_tasks() if any(task.name in rows for rows in measured)]
+    for run, rows in zip(runs, measured, strict=True):
         missing = [task.name for task in tasks if task.name not in rows]
         if missing:
             raise UserError(
@@ -29,13 +31,13 @@ def transfer_figure(runs: Sequence[Path], out: Path, policy: str = "LSPC-O") -> 
     axes: Axes = figure.subplots()
     width = 0.8 / (2 * len(runs))
     top = tasks[0].thresholds[-1]
-    for number, (run, rows) in enumerate(measured.items()):
+    for number, (run, rows) in enumerate(zip(opened, measured, strict=True)):
         colour = SERIES_COLOURS[number % len(SERIES_COLOURS)]
         summaries = [rows[task.name] for task in tasks]
         rewards = np.array([[s.reward.mean, s.reward.low, s.reward.high] for s in summaries])
         costs = np.array([[s.raw_cost.mean, s.raw_cost.low, s.raw_cost.high] for s in summaries]) / top
         places = np.arange(len(tasks)) + (2 * number - len(runs) + 0.5) * width
-        trained = files.read_run(run)["task"] or run.name
+        trained = run.task or run.name
         for values, shift, hatch, what in ((rewards, 0.0, "", "reward"), (costs, width, "///", "cost")):
             spread = np.abs(values[:, 1:].T - values[:, 0])
             axes.bar(places + shift, values[:, 0], width, color=colour if not hatch else "white", edgecolor=colour,
@@ -52,16 +54,13 @@ def transfer_figure(runs: Sequence[Path], out: Path, policy: str = "LSPC-O") -> 
     save(figure, out)
 
 
-def _measured(run: Path, policy: str) -> dict[str, Summary]:
+def _summarise(run: Run, policy: str) -> dict[str, Summary]:
     """Task name to what was measured of the deterministic policy there."""
-    path = run / RECORDS
+    path = run.path / layout.EVALUATIONS
     if not path.exists():
-        raise UserError(f"{run} has no {RECORDS}: measure it first with `lspc evaluate {run}`")
-    chosen: dict[str, list[dict[str, object]]] = {}
-    for record in files.read_jsonl(path):
-        if record["policy"] == policy and record["mode"] == "deterministic":
-            chosen.setdefault(record["task"], []).append(record)
+        raise UserError(f"{run.path} has no {path.name}: measure it first with `lspc evaluate {run.path}`")
+    chosen = [record for record in run.records() if (record.policy, record.mode) == (policy, "deterministic")]
     if not chosen:
         raise UserError(f"{path} holds nothing about {policy}")
-    by_name: dict[str, Task] = {task.name: task for task in all_tasks()}
-    return {name: summarise(records, by_name[name])[0] for name, records in chosen.items()}
+    by_task = group(chosen, lambda record: record.task)
+    return {name: summarise(records, get_task(name))[0] for name, records in by_task.items()}

@@ -1,15 +1,13 @@
 """Training: the loop, sweeps that share what they can, health checks, trackers."""
 
 from lspc.training.chunk import init_states, make_chunk
-from lspc.training.loop import CURVE, Interim, Interrupted, Progress, checkpoint_paths, train
+from lspc.training.loop import Interim, Interrupted, Progress, train
 from lspc.training.sweep import first_unshared_setting, train_sweep
 
 __all__ = [
-    "CURVE",
     "Interim",
     "Interrupted",
     "Progress",
-    "checkpoint_paths",
     "first_unshared_setting",
     "init_states",
     "make_chunk",

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -23,16 +22,17 @@ from lspc.algos import base
 from lspc.algos.base import Method, Policy, Spec
 from lspc.data import Dataset
 from lspc.errors import UserError
+from lspc.runs import layout, record
+from lspc.runs.record import Record
+from lspc.runs.run import Run
 from lspc.tasks import Task
 from lspc.training import devices, health, tracking
 from lspc.training.chunk import SweepMethod, init_states, make_chunk
 from lspc.training.settings import Resolved
-from lspc.version import __version__
 
 CHUNK = 250
 """Updates per compiled call: seconds of work, so that Ctrl-C and the progress display feel alive."""
 CHECKPOINTS_KEPT = 2
-CURVE = "curve.jsonl"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -52,8 +52,13 @@ class Interim(NamedTuple):
 
     every: int
     """Updates between measurements, rounded up to the end of a chunk."""
-    measure: Callable[[Path, dict[str, Any], Policy, int, int], list[dict[str, Any]]]
-    """The records of (run, its description, policy, training seed, updates so far)."""
+    measure: Callable[[Run, Policy, int, int], list[Record]]
+    """The records of (run, policy, training seed, updates so far)."""
+
+
+class _Planned(NamedTuple):
+    run: Run
+    config: Any
 
 
 def train(
@@ -95,29 +100,29 @@ def train_runs(
 ) -> None:
     """Train one run in each folder, all in one program; those that are finished already are left alone."""
     tracking.make_trackers(trackers)  # one that cannot be used is told before any folder is made
-    module, runs, learned = algos.get(method), [], dataset
+    module, planned, learned = algos.get(method), [], dataset
     for out, (config, provenance) in settings.items():
         _check_request(dataset, config, seeds, task)
         learned = module.prepare(dataset, config)
-        description = _describe(dataset, learned, config, method, seeds, task, provenance, Spec.of(learned))
-        runs.append(_Run(out, config, description))
+        run = Run.plan(out, dataset, learned, config, method=method, seeds=seeds, task=task, provenance=provenance)
+        planned.append(_Planned(run, config))
     with ExitStack() as stack:
-        for run in runs:
-            stack.enter_context(files.locked(run.out))
-            _claim(run.out, run.description)
-        if unfinished := [run for run in runs if not run.finished()]:
+        for run, _ in planned:
+            stack.enter_context(files.locked(run.path))
+            run.claim()
+        if unfinished := [plan for plan in planned if not plan.run.is_finished()]:
             states = _train(module, learned, unfinished, trackers, interim, on_progress)
-            for run, state in zip(unfinished, states, strict=True):
+            for (run, _), state in zip(unfinished, states, strict=True):
                 _save_policies(module, run, state)
 
 
-def _train(module: Method, learned: Dataset, runs: Sequence["_Run"], trackers: Sequence[str],
+def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], trackers: Sequence[str],
            interim: Interim | None, on_progress: Callable[[Progress], None] | None) -> tuple[Any, ...]:  # fmt: skip
     """From the last checkpoint to the last update; returns each run's states, stacked by seed."""
-    spec, configs, seeds = Spec.of(learned), tuple(run.config for run in runs), runs[0].description["seeds"]
-    total = configs[0].steps
+    runs, configs = zip(*planned, strict=True)
+    spec, seeds, total = Spec.of(learned), runs[0].seeds, configs[0].steps
     chunk = make_chunk(cast(Method, SweepMethod(module)), spec, configs)
-    states, step = _restore(runs, lambda config: init_states(module, spec, config, seeds))
+    states, step = _restore(planned, lambda config: init_states(module, spec, config, seeds))
     table = devices.replicate(getattr(module, "table", base.table)(learned, configs[0]), len(seeds))
     with _stop_requests() as stop, _open_logs(runs, trackers, step) as logs:
         while step < total:
@@ -126,13 +131,13 @@ def _train(module: Method, learned: Dataset, runs: Sequence["_Run"], trackers: S
             metrics = [{name: np.asarray(values).tolist() for name, values in each.items()} for each in on_device]
             speed = length / (time.perf_counter() - began)
             step += length
-            for run, state, values in zip(runs, states, metrics, strict=True):
-                _stop_if_diverged(run, state, values, module.metric_bounds(spec, run.config), step)
+            for run, config, state, values in zip(runs, configs, states, metrics, strict=True):
+                _stop_if_diverged(run, state, values, module.metric_bounds(spec, config), step)
             for run, state, values, log in zip(runs, states, metrics, logs, strict=True):
                 log(_lines(values, step, seeds))
                 if interim and (step // interim.every > (step - length) // interim.every or step == total):
                     _measure(interim, module, run, state, step)
-                _save(run.out, state, step)
+                _save(run, state, step)
             if on_progress:
                 means = {name: float(np.mean(values)) for name, values in metrics[0].items()}
                 on_progress(Progress(step, total, means, speed))
@@ -152,23 +157,23 @@ def _lines(metrics: dict[str, list[float]], step: int, seeds: Sequence[int]) -> 
 
 
 def _stop_if_diverged(
-    run: "_Run", states: Any, metrics: dict[str, list[float]], bounds: dict[str, float], step: int
+    run: Run, states: Any, metrics: dict[str, list[float]], bounds: dict[str, float], step: int
 ) -> None:
-    reason = health.find_divergence(metrics, bounds, run.description["seeds"]) or health.find_broken_weights(states)
+    reason = health.find_divergence(metrics, bounds, run.seeds) or health.find_broken_weights(states)
     if reason:
-        raise UserError(health.explain_divergence(reason, step, checkpoint_paths(run.out)))
+        raise UserError(health.explain_divergence(reason, step, run.checkpoint_paths()))
 
 
-def _measure(interim: Interim, module: Method, run: "_Run", states: Any, step: int) -> None:
-    for seed, state in _split_seeds(states, run.description["seeds"]):
-        if records := interim.measure(run.out, run.description, module.policy(state), seed, step):
-            files.append_jsonl(run.out / CURVE, records)
+def _measure(interim: Interim, module: Method, run: Run, states: Any, step: int) -> None:
+    for seed, state in _split_seeds(states, run.seeds):
+        if records := interim.measure(run, module.policy(state), seed, step):
+            record.append(run.path / layout.CURVE, records)
 
 
-def _save_policies(module: Method, run: "_Run", states: Any) -> None:
-    for seed, state in _split_seeds(states, run.description["seeds"]):
-        card = {**run.description, "training_seed": seed}
-        policy.save(_policy_folder(run.out, seed), module.policy(state), card)
+def _save_policies(module: Method, run: Run, states: Any) -> None:
+    for seed, state in _split_seeds(states, run.seeds):
+        card = {**run.describe(), "training_seed": seed}
+        policy.save(layout.policy_folder(run.path, seed), module.policy(state), card)
 
 
 def _split_seeds(states: Any, seeds: Sequence[int]) -> Iterator[tuple[int, Any]]:
@@ -179,9 +184,9 @@ def _split_seeds(states: Any, seeds: Sequence[int]) -> Iterator[tuple[int, Any]]
 
 
 @contextmanager
-def _open_logs(runs: Sequence["_Run"], trackers: Sequence[str], step: int) -> Iterator[list[tracking.Log]]:
+def _open_logs(runs: Sequence[Run], trackers: Sequence[str], step: int) -> Iterator[list[tracking.Log]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(tracking.open_trackers(trackers, run.out, run.description, step)) for run in runs]
+        yield [stack.enter_context(tracking.open_trackers(trackers, run.path, run.describe(), step)) for run in runs]
 
 
 @contextmanager
@@ -219,85 +224,26 @@ def _check_request(dataset: Dataset, config: Any, seeds: Sequence[int], task: Ta
         )
 
 
-def _save(out: Path, states: Any, step: int) -> None:
-    checkpoints.write(out / f"checkpoint-{step:09d}.safetensors", states, {"step": step})
-    for old in checkpoint_paths(out)[:-CHECKPOINTS_KEPT]:
+def _save(run: Run, states: Any, step: int) -> None:
+    checkpoints.write(layout.checkpoint_path(run.path, step), states, {"step": step})
+    for old in run.checkpoint_paths()[:-CHECKPOINTS_KEPT]:
         old.unlink()
 
 
-def _restore(runs: Sequence["_Run"], make: Callable[[Any], Any]) -> tuple[tuple[Any, ...], int]:
+def _restore(planned: Sequence[_Planned], make: Callable[[Any], Any]) -> tuple[tuple[Any, ...], int]:
     """The newest checkpoints that all runs have, with everything later removed; new states if there are none."""
-    found = [{checkpoints.read_facts(path)["step"]: path for path in checkpoint_paths(run.out)} for run in runs]
+    found = [{checkpoints.read_facts(path)["step"]: path for path in run.checkpoint_paths()} for run, _ in planned]
     step: int = max(set.intersection(*(set(paths) for paths in found)), default=0)
     states = []
-    for run, paths in zip(runs, found, strict=True):
+    for (_, config), paths in zip(planned, found, strict=True):
         if step:
-            states.append(checkpoints.read(paths[step], eqx.filter_eval_shape(lambda run=run: make(run.config))))
+            states.append(checkpoints.read(paths[step], eqx.filter_eval_shape(lambda config=config: make(config))))
         else:
-            states.append(make(run.config))
-    for run, paths in zip(runs, found, strict=True):
+            states.append(make(config))
+    for (run, _), paths in zip(planned, found, strict=True):
         for path in (path for later, path in paths.items() if later > step):
             path.unlink()
-        if (run.out / CURVE).exists():
-            files.write_jsonl(run.out / CURVE, [r for r in files.read_jsonl(run.out / CURVE) if r["updates"] <= step])
+        curve = run.path / layout.CURVE
+        if curve.exists():
+            files.write_jsonl(curve, [line for line in files.read_jsonl(curve) if line["updates"] <= step])
     return tuple(states), step
-
-
-class _Run(NamedTuple):
-    out: Path
-    config: Any
-    description: dict[str, Any]
-
-    def finished(self) -> bool:
-        return all((_policy_folder(self.out, seed) / policy.CARD).exists() for seed in self.description["seeds"])
-
-
-def _describe(dataset: Dataset, learned: Dataset, config: Any, method: str, seeds: Sequence[int], task: Task | None,
-              provenance: dict[str, str], spec: Spec) -> dict[str, Any]:  # fmt: skip
-    return {
-        "lspc_version": __version__,
-        "method": method,
-        "task": task.name if task else None,
-        "seeds": list(seeds),
-        "config": asdict(config),
-        "provenance": provenance,
-        "dataset": {
-            "source": dataset.source,
-            "fingerprint": dataset.fingerprint,
-            "episodes": len(dataset.episodes),
-            "episodes_used": len(learned.episodes),
-            "transitions_used": learned.transitions,
-        },
-        "spec": asdict(spec),
-    }
-
-
-def _claim(out: Path, description: dict[str, Any]) -> None:
-    """Take a fresh folder, or make sure that the run in it is the same one."""
-    path = out / "config.json"
-    wanted = files.as_json(description)
-    if not path.exists():
-        if checkpoint_paths(out):
-            raise UserError(f"{out} has checkpoints but no config.json; choose another --out or delete that folder")
-        files.write_json(path, wanted)
-        return
-    there, now = _identity(files.read_json(path)), _identity(wanted)
-    for name in {**now, **there}:
-        if there.get(name) != now.get(name):
-            detail = f"{name} is {there.get(name)} there, {now.get(name)} now"
-            raise UserError(f"{out} holds another run ({detail}); choose another --out or delete that folder")
-
-
-def _identity(description: dict[str, Any]) -> dict[str, Any]:
-    """All that decides a run's numbers, flat, so that a difference can be named."""
-    data = description.get("dataset", {}).get("fingerprint")
-    outer = {"method": description.get("method"), "seeds": description.get("seeds"), "dataset": data}
-    return {**outer, **description.get("config", {})}
-
-
-def checkpoint_paths(out: Path) -> list[Path]:
-    return sorted(out.glob("checkpoint-*.safetensors"))
-
-
-def _policy_folder(out: Path, seed: int) -> Path:
-    return out / "policy" / f"seed-{seed}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from lspc import files
 from lspc.algos.base import Method
 from lspc.errors import UserError
 from lspc.tasks import Task
@@ -29,7 +30,7 @@ def resolve(method: Method, preset: str, task: Task | None, user: Mapping[str, A
     config, provenance = method.Config(), {}
     types = get_type_hints(method.Config)
     for layer, values in layers.items():
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        values = files.restore_tuples(values)
         for name, value in values.items():
             if name not in types:
                 raise UserError(f"unknown setting {name!r}; known: {', '.join(sorted(types))}")

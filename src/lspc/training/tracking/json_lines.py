@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from lspc import files
+from lspc.runs.layout import METRICS
 from lspc.training.tracking.base import Line
-
-METRICS = "metrics.jsonl"
 
 
 class JsonLines:

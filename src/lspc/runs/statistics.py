@@ -1,8 +1,8 @@
 """Figures from raw episodes: means, interquartile means, intervals, tails, and how likely one policy beats another.
 
-A stratum is one policy on one task. Intervals (95 %) draw, stratum by stratum, training seeds and then episodes
-within each; the thresholds of an episode are drawn together, since one policy may serve them all. The draws follow
-from the stratum's name, so a figure depends on nothing else that is in the table.
+Intervals (95 %) are bootstrapped by drawing training seeds and then episodes within each. A stratum is one policy on
+one task: each is drawn by itself, and the thresholds of an episode are drawn together, since one policy may serve
+them all. A stratum's draws follow from its name, so a figure depends on nothing else that is in the table.
 """
 
 import math
@@ -12,13 +12,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lspc.evaluation import Interval
-
 DRAWS = 2000
 SAFE = 1.0
 """Normalised cost below which a policy counts as safe."""
 TAIL = 0.1
 """Share of the episodes, the costliest ones, that the tail cost is the mean of."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    mean: float
+    low: float
+    high: float
+
+
+def bootstrap(groups: Sequence[np.ndarray]) -> Interval:
+    """Mean of the groups' means, and its interval; a group holds the episodes of one training seed."""
+    means = draw_means(groups, DRAWS, 0).mean(axis=1)
+    return _interval(np.mean([group.mean() for group in groups]), means)
+
+
+def draw_means(groups: Sequence[np.ndarray], draws: int, seed: int) -> np.ndarray:
+    """Means of drawn groups, (draws, groups): a group is drawn, then values within it."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.integers(len(groups), size=(draws, len(groups)))
+    means = np.empty(chosen.shape)
+    for number, group in enumerate(groups):
+        places = chosen == number
+        means[places] = group[rng.integers(len(group), size=(places.sum(), len(group)))].mean(axis=1)
+    return means
+
+
+def _interval(seen: np.ndarray | np.floating, drawn: np.ndarray) -> Interval:
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Interval(float(seen), float(low), float(high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +60,10 @@ class Stratum:
         """Reward and cost of each (seed, episode), averaged over the thresholds."""
         return self.reward.mean(axis=0), self.cost.mean(axis=0)
 
-    def drawn(self) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean reward and cost of every drawn seed, (draws, seeds) each, from the same draws."""
         seed = zlib.crc32(self.name.encode())
-        reward, cost = (drawn_means(list(values), DRAWS, seed) for values in self.per_episode())
+        reward, cost = (draw_means(list(values), DRAWS, seed) for values in self.per_episode())
         return reward, cost
 
 
@@ -63,26 +90,15 @@ class Figures:
         return self.cost.mean < SAFE
 
 
-def drawn_means(groups: Sequence[np.ndarray], draws: int, seed: int) -> np.ndarray:
-    """Means of drawn groups, (draws, groups): a group is drawn, then values within it."""
-    rng = np.random.default_rng(seed)
-    chosen = rng.integers(len(groups), size=(draws, len(groups)))
-    means = np.empty(chosen.shape)
-    for number, group in enumerate(groups):
-        places = chosen == number
-        means[places] = group[rng.integers(len(group), size=(places.sum(), len(group)))].mean(axis=1)
-    return means
-
-
 def interquartile_mean(values: np.ndarray) -> np.ndarray:
     """Mean of what is left along the last axis without the lowest and the highest quarter (rounded down)."""
     cut = values.shape[-1] // 4
     return np.sort(values, axis=-1)[..., cut : values.shape[-1] - cut].mean(axis=-1)
 
 
-def figures(strata: Sequence[Stratum]) -> Figures:
+def compute_figures(strata: Sequence[Stratum]) -> Figures:
     """One stratum: a task's figures. Several: their average, in which each counts alike."""
-    drawn = [stratum.drawn() for stratum in strata]
+    drawn = [stratum.draw() for stratum in strata]
     seen = [[values.mean(axis=1) for values in stratum.per_episode()] for stratum in strata]
 
     def interval(which: int, statistic: Callable[[list[np.ndarray]], np.ndarray]) -> Interval:
@@ -102,11 +118,11 @@ def figures(strata: Sequence[Stratum]) -> Figures:
         reward_iqm=interval(0, middle),
         cost_iqm=interval(1, middle),
         over_budget=float(np.mean([(stratum.cost > SAFE).mean() for stratum in strata])),
-        tail_cost=float(np.mean([tail(at) for stratum in strata for at in stratum.cost])),
+        tail_cost=float(np.mean([tail_mean(at) for stratum in strata for at in stratum.cost])),
     )
 
 
-def tail(costs: np.ndarray) -> float:
+def tail_mean(costs: np.ndarray) -> float:
     """Mean of the largest tenth, rounded up to whole episodes."""
     worst = np.sort(costs, axis=None)[-math.ceil(TAIL * costs.size) :]
     return float(worst.mean())
@@ -130,15 +146,10 @@ def beats(ours: Sequence[Stratum], theirs: Sequence[Stratum]) -> Interval:
 
     pairs = list(zip(ours, theirs, strict=True))
     seen = np.mean([share(point(a), point(b)) for a, b in pairs], axis=0)
-    drawn = np.mean([share(_worth(*a.drawn()), _worth(*b.drawn())) for a, b in pairs], axis=0)
+    drawn = np.mean([share(_worth(*a.draw()), _worth(*b.draw())) for a, b in pairs], axis=0)
     return _interval(seen, drawn)
 
 
 def _worth(reward: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """A number that orders runs by safety first; no normalised reward is anywhere near a million."""
     return np.where(cost < SAFE, 1e6 + reward, -cost)
-
-
-def _interval(seen: np.ndarray, drawn: np.ndarray) -> Interval:
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return Interval(float(seen), float(low), float(high))

@@ -1,0 +1,146 @@
+"""One task on the page: its policies, their episodes, sweeps over eps, and the data."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lspc import data
+from lspc.data import Dataset
+from lspc.evaluation import Summary, behaviour, summarise_policy
+from lspc.runs import Record, Run
+from lspc.runs.grouping import PolicyKey, group_by_policy
+from lspc.runs.record import returns_by_seed
+from lspc.runs.statistics import bootstrap
+from lspc.tasks import DEFAULT_BUDGETS, Task, get_task
+
+DATA_POINTS = 4000
+Part = dict[str, Any]
+
+
+class Source:
+    """A run that the page is made from; its records and data are read when first asked for."""
+
+    def __init__(self, run: Run, given: Path | None = None) -> None:
+        self.run, self.given = run, given
+
+    @cached_property
+    def records(self) -> list[Record]:
+        return self.run.records()
+
+    @cached_property
+    def dataset(self) -> Dataset | None:
+        return self.run.load_dataset(self.given)
+
+
+def make_view(name: str | None, sources: Sequence[Source]) -> Part:
+    """All that the page shows of one task."""
+    task = get_task(name) if name else None
+    thresholds = task.thresholds if task else DEFAULT_BUDGETS
+    dataset = next((source.dataset for source in sources if source.run.task == name and source.dataset), None)
+    groups, own, conflicts = group_by_policy([(source.run, source.records) for source in sources], name)
+    at_home = {key.family for key in own}
+    shown = {key: group for key, group in groups.items() if key in own or key.family not in at_home}
+    names = name_rows(shown)
+    return {
+        "task": name,
+        "thresholds": thresholds,
+        "rows": [make_row(names[key], key, group, task, dataset) for key, group in shown.items() if task],
+        "sweeps": make_sweeps(groups),
+        "data": describe_data(dataset, task) if dataset else None,
+        "profile": data.profile(dataset, thresholds) if dataset else None,
+        "conflicts": conflicts,
+    }
+
+
+def name_rows(groups: Mapping[PolicyKey, Sequence[Record]]) -> dict[PolicyKey, str]:
+    """The policy's name and guard, with its eps or its run's name where several share it."""
+    names = {}
+    for key, records in groups.items():
+        alike = [other for other in groups if other[:2] == key[:2]]
+        several_eps = len({other.restriction for other in alike if other.family == key.family}) > 1
+        several_runs = len({other.settings for other in alike}) > 1
+        names[key] = key.policy
+        names[key] += f", eps {key.restriction:g}" if several_eps and key.restriction is not None else ""
+        names[key] += f", guard {key.guard:g}" if key.guard is not None else ""
+        names[key] += f", {records[0].run}" if several_runs else ""
+    return names
+
+
+def make_row(name: str, key: PolicyKey, records: Sequence[Record], task: Task, dataset: Dataset | None) -> Part:
+    """One policy of the table: raw and normalised figures, and its episodes as (cost, reward, training seed)."""
+    return {
+        **_figures(summarise_policy(name, key.mode, records, task, dataset)),
+        "name": name,
+        "policy": key.policy,
+        "settings": key.settings,
+        "restriction": key.restriction,
+        "raw_reward": vars(bootstrap(returns_by_seed(records, "reward"))),
+        "points": [[record.cost_return, record.reward_return, record.training_seed] for record in records],
+    }
+
+
+def _figures(summary: Summary) -> Part:
+    return {
+        "mode": summary.mode,
+        "seeds": summary.seeds,
+        "episodes": summary.episodes,
+        "reward": vars(summary.reward),
+        "cost": vars(summary.raw_cost),
+        "average_cost": vars(summary.average_cost),
+    }
+
+
+def make_sweeps(groups: Mapping[PolicyKey, Sequence[Record]]) -> list[Part]:
+    """For each policy that was measured with several eps: reward and cost at each."""
+    families: dict[tuple[str, str, str], dict[float, Sequence[Record]]] = {}
+    for key, records in groups.items():
+        if key.restriction is not None and key.guard is None:
+            families.setdefault(key[:3], {})[key.restriction] = records
+    return [
+        {
+            "policy": policy,
+            "mode": mode,
+            "settings": settings,
+            "points": [
+                {
+                    "restriction": eps,
+                    "reward": vars(bootstrap(returns_by_seed(records, "reward"))),
+                    "cost": vars(bootstrap(returns_by_seed(records, "cost"))),
+                    "costs": [record.cost_return for record in records],
+                }
+                for eps, records in sorted(family.items())
+            ],
+        }
+        for (policy, mode, settings), family in families.items()
+        if len(family) > 1
+    ]
+
+
+def describe_data(dataset: Dataset, task: Task | None) -> Part:
+    """The data's episodes as (cost, reward), the best of them for every budget, and their row of the table."""
+    episodes = np.stack([dataset.cost_returns, dataset.returns], axis=1)
+    by_cost = episodes[np.lexsort((-episodes[:, 1], episodes[:, 0]))]
+    best = np.maximum.accumulate(by_cost[:, 1])
+    rises = np.flatnonzero(np.diff(best, prepend=-np.inf) > 0)
+    chosen = np.linspace(0, len(episodes) - 1, min(len(episodes), DATA_POINTS)).astype(int)
+    summary = behaviour(dataset, task) if task else None
+    return {
+        "points": episodes[chosen],
+        "best": by_cost[rises],
+        "costs": _histogram(dataset.cost_returns),
+        "row": {**_figures(summary), "name": "data", "raw_reward": vars(bootstrap([dataset.returns]))}
+        if summary
+        else None,
+        "range": [task.reward_min, task.reward_max] if task else None,
+    }
+
+
+def _histogram(costs: np.ndarray) -> Part:
+    # Bars of whole width: most costs are counts, and a fractional width would draw false stripes.
+    width = max(1.0, math.ceil(float(costs.max()) / 40))
+    counts, _ = np.histogram(costs, np.arange(0.0, float(costs.max()) + 2 * width, width))
+    return {"width": width, "counts": counts}

@@ -1,0 +1,178 @@
+"""A run: the folder that training makes, opened as a typed description, and what can be asked of it.
+
+The description, config.json, says what decides the run's numbers (method, settings, seeds, data) and where those came
+from. It is written once, when a folder is claimed, and read here and nowhere else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lspc import algos, data, files
+from lspc.algos.base import Spec
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.runs import fields, layout, record
+from lspc.runs.record import Record
+from lspc.tasks import Task
+from lspc.version import __version__
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """What a run knows of the data it learned from."""
+
+    source: str
+    """The file they came from."""
+    fingerprint: str
+    episodes: int
+    episodes_used: int
+    """Those that the method learned from."""
+    transitions_used: int
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run, whether its folder is there already (`open`) or not yet (`plan`)."""
+
+    path: Path
+    lspc_version: str
+    method: str
+    task: str | None
+    seeds: tuple[int, ...]
+    config: dict[str, Any]
+    """The method's settings, as JSON has them."""
+    provenance: dict[str, str]
+    """Setting -> the layer that set it, for every one that is not at its default."""
+    dataset: DatasetFacts
+    spec: Spec
+
+    @staticmethod
+    def open(path: str | Path) -> "Run":
+        """The run in a folder."""
+        folder = Path(path)
+        if not layout.is_run(folder):
+            raise UserError(f"{folder} is not a run folder: it has no {layout.CONFIG}")
+        place = layout.config_path(folder)
+        run = fields.parse(Run, files.read_json(place), f"{place}", path=folder)
+        if not run.seeds:
+            raise UserError(f"{place}: seeds must name one training seed or more, found none; mend or delete it")
+        return run
+
+    @staticmethod
+    def plan(
+        path: str | Path,
+        dataset: Dataset,
+        learned: Dataset,
+        config: Any,
+        *,
+        method: str,
+        seeds: Sequence[int],
+        task: Task | None,
+        provenance: Mapping[str, str],
+    ) -> "Run":
+        """The run that training `method` with `config` will be; `learned` is the part of `dataset` it learns from."""
+        facts = DatasetFacts(
+            dataset.source, dataset.fingerprint, len(dataset.episodes), len(learned.episodes), learned.transitions
+        )
+        return Run(
+            Path(path), __version__, method, task.name if task else None, tuple(seeds),
+            files.as_json(asdict(config)), dict(provenance), facts, Spec.of(learned),
+        )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    def describe(self) -> dict[str, Any]:
+        """What config.json holds."""
+        values = asdict(self)
+        del values["path"]
+        return files.as_json(values)
+
+    def identity(self) -> dict[str, Any]:
+        """All that decides the run's numbers, flat, so that a difference can be named."""
+        return identity(self.method, self.seeds, self.dataset.fingerprint, self.config)
+
+    def claim(self) -> None:
+        """Take a fresh folder, or make sure that the run in it is this one."""
+        if layout.is_run(self.path):
+            Run.open(self.path).check_same(self.identity())
+            return
+        if self.checkpoint_paths():
+            raise UserError(
+                f"{self.path} has checkpoints but no {layout.CONFIG}; choose another --out or delete that folder"
+            )
+        files.write_json(layout.config_path(self.path), self.describe())
+
+    def check_same(self, wanted: Mapping[str, Any]) -> None:
+        """Refuse to go on in this run's folder with a run of another identity."""
+        there = self.identity()
+        for name in {**wanted, **there}:
+            if there.get(name) != wanted.get(name):
+                detail = f"{name} is {there.get(name)} there, {wanted.get(name)} now"
+                raise UserError(
+                    f"{self.path} holds another run ({detail}); choose another --out or delete that folder"
+                )
+
+    def method_config(self) -> Any:
+        """The settings as the method's own `Config`."""
+        return build_config(self.method, self.config, f"{layout.config_path(self.path)}")
+
+    def load_dataset(self, given: Path | None = None) -> Dataset | None:
+        """The data the run learned from, at `given` or where it found them; none if they are gone or have changed."""
+        source = given or Path(self.dataset.source)
+        if not source.exists():
+            return None
+        dataset = data.load(source)
+        return dataset if dataset.fingerprint == self.dataset.fingerprint else None
+
+    def require_dataset(self, given: Path | None = None) -> Dataset:
+        """The data the run learned from, or a word on where to name them."""
+        if (dataset := self.load_dataset(given)) is not None:
+            return dataset
+        source = given or Path(self.dataset.source)
+        if source.exists():
+            raise UserError(
+                f"{source} is not the data that the policy learned from: their fingerprints differ; say --data FILE"
+            )
+        raise UserError(f"the data of {self.path} is not at {source} any more: say --data FILE")
+
+    def records(self, name: str = layout.EVALUATIONS) -> list[Record]:
+        """The episodes in one of the run's files of records; none if there is no such file."""
+        path = self.path / name
+        return record.read(path, self._known) if path.exists() else []
+
+    def store_records(self, records: Sequence[Record], name: str = layout.EVALUATIONS) -> None:
+        """Keep these in place of those of the same policies."""
+        record.store(self.path / name, records, self._known)
+
+    @property
+    def _known(self) -> dict[str, Any]:
+        """What older records of the run do not say themselves."""
+        return {"budget": self.config.get("budget")}
+
+    def policy_folder(self, seed: int | None = None) -> Path:
+        """Where the policy of a training seed (the first unless told) is, if it is trained."""
+        return layout.find_policy(self.path, seed)
+
+    def checkpoint_paths(self) -> list[Path]:
+        return layout.checkpoint_paths(self.path)
+
+    def is_finished(self) -> bool:
+        """Whether there is a policy of every seed."""
+        return all((layout.policy_folder(self.path, seed) / layout.CARD).exists() for seed in self.seeds)
+
+
+def identity(method: str, seeds: Sequence[int], dataset: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells a run from every other; `dataset` is the data's fingerprint."""
+    return {"method": method, "seeds": list(seeds), "dataset": dataset, **config}
+
+
+def build_config(method: str, settings: Mapping[str, Any], place: str) -> Any:
+    """Settings that were read from JSON as the method's `Config`; `place` is where they stand, for messages."""
+    try:
+        return algos.get(method).Config(**files.restore_tuples(settings))
+    except TypeError as error:
+        raise UserError(f"{place}: not settings of {method} that this version of lspc can read ({error})") from error
