@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ def interrupt(dataset: Dataset, out: Path, *trackers: str, at: int = 4) -> None:
     with pytest.raises(training.Interrupted, match=f"stopped at update {at} of 8"):
         run(dataset, out, *trackers, on_progress=press)
     training.checkpoint_paths(out)[-1].unlink()
+    if "tensorboard" in trackers:
+        time.sleep(1 - time.time() % 1)  # its files are ordered by the second of their making
 
 
 def rows_of_json_lines(out: Path) -> list[Row]:
@@ -158,7 +161,7 @@ def test_a_torn_row_of_the_csv_file_is_mended(dataset: Dataset, tmp_path: Path) 
 
 
 def test_a_watching_tensorboard_forgets_what_is_logged_again(dataset: Dataset, tmp_path: Path) -> None:
-    """It read the interrupted attempt while that ran, so that deleting the file alone would not do."""
+    """It read the interrupted attempt, update 4 included, before the run went on from update 2."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     interrupt(dataset, tmp_path, "tensorboard")
@@ -230,9 +233,10 @@ def test_wandb_that_cannot_start_is_told_in_a_line(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import wandb
+    from wandb.errors import UsageError
 
     def refuse(**_: Any) -> None:
-        raise wandb.errors.UsageError("No API key configured.")
+        raise UsageError("No API key configured.")
 
     monkeypatch.setattr(wandb, "init", refuse)
     with pytest.raises(UserError, match=r"wandb cannot start .No API key configured\..; WANDB_MODE=offline needs no"):
@@ -241,6 +245,7 @@ def test_wandb_that_cannot_start_is_told_in_a_line(
 
 ALONE = """
 import sys
+import time
 from pathlib import Path
 from lspc.training.tracking import open_trackers
 with open_trackers(["wandb"], Path(sys.argv[1]), {"seeds": [0]}, 0) as log:
