@@ -21,13 +21,16 @@ class TensorBoard:
         self._make_writer = event_file_writer.EventFileWriter
 
     def open(self, folder: Path, description: Mapping[str, Any], history: Sequence[Line]) -> None:
-        root = folder / "tensorboard"
-        for old in root.glob("seed-*/events.out.tfevents.*"):
-            old.unlink()
-        self._writers = {seed: self._make_writer(str(root / f"seed-{seed}")) for seed in description["seeds"]}
+        """A new event file for each seed, beside those of earlier attempts, with the whole history again.
+
+        It begins with the start of a session at step 0 (other writers call it `purge_step`), at which TensorBoard
+        forgets all it has read before. Deleting the old files would not do: a TensorBoard that has one open reads no
+        further.
+        """
+        self._writers = {
+            seed: self._make_writer(str(folder / "tensorboard" / f"seed-{seed}")) for seed in description["seeds"]
+        }
         for writer in self._writers.values():
-            # A TensorBoard that is being watched has the deleted points in memory; a session that starts at step 0
-            # makes it forget them (what `purge_step` of other writers does).
             started = self._events.SessionLog(status=self._events.SessionLog.START)
             writer.add_event(self._events.Event(wall_time=time.time(), step=0, session_log=started))
         self.log(history)
