@@ -1,10 +1,11 @@
-"""What several test files share: a small dataset shaped like BallRun's, and the command line as a process."""
+"""What several test files share: strict shapes, a small dataset like BallRun's, and the command line as a process."""
 
 import os
 import signal
 import subprocess
 from pathlib import Path
 
+import helpers.strict  # noqa: F401  before anything of lspc, which it checks as it is imported
 import pytest
 from helpers.cli import LSPC, Cli
 from helpers.data import small_dataset

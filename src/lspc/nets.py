@@ -25,7 +25,8 @@ class Linear(eqx.Module):
         self.bias = jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return x @ self.weight + self.bias
+        y = x @ self.weight
+        return y + jnp.broadcast_to(self.bias, y.shape)
 
 
 class MLP(eqx.Module):
@@ -79,6 +80,7 @@ class Learner(eqx.Module, Generic[Net]):
         return Learner(net, optax.scale_by_adam().init(net))  # pyright: ignore[reportArgumentType]
 
     def step(self, gradient: Net, learning_rate: float | Array) -> "Learner[Net]":
-        direction, adam = optax.scale_by_adam().update(gradient, self.adam)  # pyright: ignore[reportArgumentType]
+        with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions
+            direction, adam = optax.scale_by_adam().update(gradient, self.adam)  # pyright: ignore[reportArgumentType]
         net = jax.tree.map(lambda weight, change: weight - learning_rate * change, self.net, direction)
         return Learner(net, adam)

@@ -7,7 +7,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -89,8 +89,9 @@ class Normaliser(eqx.Module):
             return Normaliser(jnp.zeros(spec.observation_dim), jnp.ones(spec.observation_dim))
         return Normaliser(jnp.asarray(spec.observation_mean), jnp.asarray(spec.observation_std))
 
-    def __call__(self, observations: Array) -> Array:
-        return (observations - self.mean) / self.std
+    def __call__(self, observations: Float[Array, "*batch observation"]) -> Float[Array, "*batch observation"]:
+        mean, std = (jnp.broadcast_to(x, observations.shape) for x in (self.mean, self.std))
+        return (observations - mean) / std
 
     def apply_to(self, batch: Batch) -> Batch:
         return batch._replace(observations=self(batch.observations), next_observations=self(batch.next_observations))
@@ -156,6 +157,7 @@ def unpack(rows: Float[Array, "batch columns"], spec: Spec) -> Batch:
                    for name, part in zip(Batch._fields, parts, strict=True)))  # fmt: skip
 
 
+@runtime_checkable
 class Method(Protocol):
     """What a method's module holds.
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos.base import Batch, Metrics, Normaliser, Policy, Spec
 from lspc.data import Dataset
@@ -65,7 +65,9 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     return State(Learner.of(net), Normaliser.of(spec, active=config.normalise_observations), config)
 
 
-def cloning_loss(net: MLP, observations: Array, actions: Array) -> Array:
+def cloning_loss(
+    net: MLP, observations: Float[Array, "batch observation"], actions: Float[Array, "batch action"]
+) -> Float[Array, ""]:
     return jnp.mean(jnp.sum((jnp.tanh(net(observations)) - actions) ** 2, axis=-1))
 
 

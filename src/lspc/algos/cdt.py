@@ -171,7 +171,7 @@ def table(dataset: Dataset, config: Config) -> Table:
 
 def draw(table: Table, key: PRNGKeyArray, spec: Spec, config: Config) -> Windows:
     last = jax.random.randint(key, (config.batch_size, 1), 0, table.times.shape[0])
-    places = last + jnp.arange(1 - config.context, 1)
+    places = last + jnp.arange(1 - config.context, 1)[None]
     real = places >= table.starts[last]
     places = jnp.maximum(places, 0)
     columns = {name: getattr(table, name)[places] for name in Windows._fields[:6]}
@@ -271,7 +271,10 @@ def total_loss(net: Net, windows: Windows, key: PRNGKeyArray, config: Config) ->
 def update(state: State, batch: Windows, key: PRNGKeyArray) -> tuple[State, Metrics]:
     batch = batch._replace(observations=state.normaliser(batch.observations))
     gradient, metrics = eqx.filter_grad(total_loss, has_aux=True)(state.net, batch, key, state.config)
-    step, optimiser = _optimiser(state.config).update(gradient, state.optimiser, eqx.filter(state.net, eqx.is_array))
+    with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions
+        step, optimiser = _optimiser(state.config).update(
+            gradient, state.optimiser, eqx.filter(state.net, eqx.is_array)
+        )
     net = eqx.apply_updates(state.net, step)
     return State(net, optimiser, state.normaliser, batch.target, state.spec, state.config), metrics
 

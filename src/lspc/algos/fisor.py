@@ -237,7 +237,7 @@ class FisorPolicy(Policy):
         return candidates * steps * action_dim
 
     def __call__(self, observations: Array, noise: Array, variant: str) -> Array:
-        frozen = jax.random.normal(jax.random.key(0), (self.noise_dim,))
+        frozen = jnp.broadcast_to(jax.random.normal(jax.random.key(0), (self.noise_dim,)), noise.shape)
         noise = jnp.where(jnp.any(noise != 0, axis=-1, keepdims=True), noise, frozen)
         noise = noise.reshape(*noise.shape[:-1], *self._noise_shape)
         observations = self.normaliser(observations)

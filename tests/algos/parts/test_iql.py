@@ -102,8 +102,7 @@ def test_expectile_points_up_for_reward_and_down_for_cost(config: iql.CriticConf
     value = tiny.linear([[0.0]], [0.5])
     gradient = eqx.filter_jit(eqx.filter_grad(lambda net: iql.value_loss(net, observations, q, config)[0]))
     for _ in range(200):
-        gradient = gradient(value)
-        value = jax.tree.map(lambda weight, change: weight - 0.3 * change, value, gradient)
+        value = jax.tree.map(lambda weight, change: weight - 0.3 * change, value, gradient(value))
     assert value(jnp.ones(1))[0] == pytest.approx(0.5 + 0.2 * sign, abs=1e-3)
 
 

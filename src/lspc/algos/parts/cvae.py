@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos.base import Metrics
 from lspc.algos.parts.gaussian import moments
@@ -37,11 +37,16 @@ def init(
     )
 
 
-def encode(encoder: MLP, observations: Array, actions: Array) -> tuple[Array, Array]:
+def encode(
+    encoder: MLP, observations: Float[Array, "*batch observation"], actions: Float[Array, "*batch action"]
+) -> tuple[Float[Array, "*batch latent"], Float[Array, "*batch latent"]]:
+    """Mean and log-spread of the latent."""
     return moments(encoder(observations, actions), -4.0, 15.0)
 
 
-def decode(decoder: MLP, observations: Array, latents: Array) -> Array:
+def decode(
+    decoder: MLP, observations: Float[Array, "*batch observation"], latents: Float[Array, "*batch latent"]
+) -> Float[Array, "*batch action"]:
     return jnp.tanh(decoder(observations, latents))
 
 
@@ -50,15 +55,23 @@ def clip_latents(noise: Array) -> Array:
     return jnp.clip(noise, -TYPICAL, TYPICAL)
 
 
-def divergence(mean: Array, log_std: Array, form: str) -> Array:
+def divergence(
+    mean: Float[Array, "*batch latent"], log_std: Float[Array, "*batch latent"], form: str
+) -> Float[Array, " *batch"]:
     """KL from the standard normal, averaged or summed over the latent's dimensions."""
     terms = 0.5 * (mean**2 + jnp.exp(2 * log_std) - 1.0 - 2 * log_std)
     return jnp.mean(terms, axis=-1) if form == "mean" else jnp.sum(terms, axis=-1)
 
 
 def evidence_loss(
-    cvae: Cvae, observations: Array, actions: Array, weights: Array, noise: Array, kl_weight: float, kl_form: str
-) -> tuple[Array, Metrics]:
+    cvae: Cvae,
+    observations: Float[Array, "batch observation"],
+    actions: Float[Array, "batch action"],
+    weights: Float[Array, " batch"],
+    noise: Float[Array, "batch latent"],
+    kl_weight: float,
+    kl_form: str,
+) -> tuple[Float[Array, ""], Metrics]:
     """The evidence bound, each transition counted by its weight."""
     mean, log_std = encode(cvae.encoder, observations, actions)
     decoded = decode(cvae.decoder, observations, mean + jnp.exp(log_std) * noise)
@@ -70,9 +83,9 @@ def evidence_loss(
 
 def update_weighted(
     cvae: Learner[Cvae],
-    observations: Array,
-    actions: Array,
-    weights: Array,
+    observations: Float[Array, "batch observation"],
+    actions: Float[Array, "batch action"],
+    weights: Float[Array, " batch"],
     key: PRNGKeyArray,
     kl_weight: float,
     kl_form: str,
@@ -88,8 +101,8 @@ def update_weighted(
 
 def update(
     cvae: Learner[Cvae],
-    observations: Array,
-    actions: Array,
+    observations: Float[Array, "batch observation"],
+    actions: Float[Array, "batch action"],
     key: PRNGKeyArray,
     kl_weight: float,
     learning_rate: float,

@@ -52,10 +52,15 @@ class Denoiser(eqx.Module):
         self.dropout = dropout
 
     def __call__(
-        self, observations: Array, noisy: Array, times: Float[Array, " *batch"], key: PRNGKeyArray | None = None
-    ) -> Array:
+        self,
+        observations: Float[Array, "*batch observation"],
+        noisy: Float[Array, "*batch action"],
+        times: Float[Array, " *batch"],
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "*batch action"]:
         """With a key, units are dropped: for learning only."""
-        phases = 2 * jnp.pi * times[..., None] * self.frequencies
+        frequencies = jnp.broadcast_to(self.frequencies, (*times.shape, self.frequencies.size))
+        phases = 2 * jnp.pi * times[..., None] * frequencies
         clock = self.clock(jnp.concatenate([jnp.cos(phases), jnp.sin(phases)], axis=-1))
         x, drop = self.first(jnp.concatenate([noisy, observations, clock], axis=-1)), Dropout(self.dropout, key)
         for block in self.blocks:
@@ -70,21 +75,34 @@ def schedule(steps: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return alphas.astype(np.float32), np.cumprod(alphas).astype(np.float32)
 
 
-def add_noise(actions: Array, noise: Array, times: Int[Array, " batch"], steps: int) -> Array:
+def add_noise(
+    actions: Float[Array, "batch action"],
+    noise: Float[Array, "batch action"],
+    times: Int[Array, " batch"],
+    steps: int,
+) -> Float[Array, "batch action"]:
     kept = jnp.asarray(schedule(steps)[1])[times][..., None]
     return jnp.sqrt(kept) * actions + jnp.sqrt(1.0 - kept) * noise
 
 
 def denoising_loss(
-    net: Denoiser, observations: Array, actions: Array, weights: Array, times: Array, noise: Array,
-    key: PRNGKeyArray | None, steps: int,
-) -> Array:  # fmt: skip
+    net: Denoiser,
+    observations: Float[Array, "batch observation"],
+    actions: Float[Array, "batch action"],
+    weights: Float[Array, " batch"],
+    times: Int[Array, " batch"],
+    noise: Float[Array, "batch action"],
+    key: PRNGKeyArray | None,
+    steps: int,
+) -> Float[Array, ""]:
     """E[w |noise - epsilon_theta|^2]: weighted cloning, as a diffusion model does it."""
     guessed = net(observations, add_noise(actions, noise, times, steps), times.astype(jnp.float32), key)
     return jnp.mean(weights * jnp.sum((guessed - noise) ** 2, axis=-1))
 
 
-def sample(net: Denoiser, observations: Array, noise: Float[Array, "*batch steps a"]) -> Float[Array, "*batch a"]:
+def sample(
+    net: Denoiser, observations: Float[Array, "*batch observation"], noise: Float[Array, "*batch steps action"]
+) -> Float[Array, "*batch action"]:
     """From pure noise to an action; one normal draw to start with and one after every step but the last."""
     steps = noise.shape[-2]
     alphas, products = schedule(steps)

@@ -10,23 +10,31 @@ EDGE = 0.999
 """Actions are pulled inside this before tanh is undone: at 1 it would be infinite."""
 
 
-def moments(parameters: Float[Array, "*batch twice"], smallest: float, largest: float) -> tuple[Array, Array]:
+def moments(
+    parameters: Float[Array, "*batch twice"], smallest: float, largest: float
+) -> tuple[Float[Array, "*batch twice//2"], Float[Array, "*batch twice//2"]]:
     """Mean and log-spread, the latter kept within bounds."""
     mean, log_std = jnp.split(parameters, 2, axis=-1)
     return mean, jnp.clip(log_std, smallest, largest)
 
 
-def sample_before_tanh(actor: MLP, observations: Array, noise: Array) -> Array:
+def sample_before_tanh(
+    actor: MLP, observations: Float[Array, "*batch observation"], noise: Float[Array, "*batch action"]
+) -> Float[Array, "*batch action"]:
     """An actor's action before tanh."""
     mean, log_std = moments(actor(observations), -5.0, 2.0)
     return mean + jnp.exp(log_std) * noise
 
 
-def sample(actor: MLP, observations: Array, noise: Array) -> Array:
+def sample(
+    actor: MLP, observations: Float[Array, "*batch observation"], noise: Float[Array, "*batch action"]
+) -> Float[Array, "*batch action"]:
     return jnp.tanh(sample_before_tanh(actor, observations, noise))
 
 
-def log_likelihood(actor: MLP, observations: Array, actions: Array) -> Float[Array, " *batch"]:
+def log_likelihood(
+    actor: MLP, observations: Float[Array, "*batch observation"], actions: Float[Array, "*batch action"]
+) -> Float[Array, " *batch"]:
     """log pi(a | s) of tanh-squashed normal actions."""
     mean, log_std = moments(actor(observations), -5.0, 2.0)
     actions = jnp.clip(actions, -EDGE, EDGE)

@@ -16,6 +16,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from lspc.nets import MLP, Learner, polyak_update
 
 Twins = tuple[MLP, MLP]
+Observations = Float[Array, "batch observation"]
+Actions = Float[Array, "batch action"]
+PerTransition = Float[Array, " batch"]
+Scalar = Float[Array, ""]
 
 
 class Critic(eqx.Module):
@@ -39,9 +43,9 @@ class CriticConfig(NamedTuple):
 class CriticReport(NamedTuple):
     """What the policies need (advantage, value, q: per transition) and what the user sees (metrics)."""
 
-    advantage: Array
-    value: Array
-    q: Array
+    advantage: PerTransition
+    value: PerTransition
+    q: PerTransition
     metrics: dict[str, Array]
 
 
@@ -55,18 +59,26 @@ def init(key: PRNGKeyArray, observation_dim: int, action_dim: int, hidden: tuple
     return Critic(Learner.of(q), slow, Learner.of(MLP(observation_dim, 1, hidden, key=third)))
 
 
-def twin(q: Twins, observations: Array, actions: Array, *, is_cost: bool) -> Float[Array, " batch"]:
+def twin(
+    q: Twins,
+    observations: Float[Array, "*batch observation"],
+    actions: Float[Array, "*batch action"],
+    *,
+    is_cost: bool,
+) -> Float[Array, " *batch"]:
     """The pessimist's choice of the two: the smaller reward, the larger cost."""
     first, second = (net(observations, actions)[..., 0] for net in q)
     return jnp.maximum(first, second) if is_cost else jnp.minimum(first, second)
 
 
-def expectile_loss(difference: Array, expectile: float) -> Array:
+def expectile_loss(difference: Float[Array, " *batch"], expectile: float) -> Float[Array, " *batch"]:
     """|expectile - 1(u < 0)| u^2, the paper's L^2_xi."""
     return jnp.where(difference < 0, 1.0 - expectile, expectile) * difference**2
 
 
-def value_loss(value: MLP, observations: Array, q: Array, config: CriticConfig) -> tuple[Array, Array]:
+def value_loss(
+    value: MLP, observations: Observations, q: PerTransition, config: CriticConfig
+) -> tuple[Scalar, PerTransition]:
     """Expectile regression of V on Q: u = Q_r - V_r for reward, u = V_c - Q_c for cost."""
     prediction = value(observations)[..., 0]
     fitted = jnp.maximum(prediction, 0.0) if config.is_cost and config.clamp_value_in_loss else prediction
@@ -75,8 +87,13 @@ def value_loss(value: MLP, observations: Array, q: Array, config: CriticConfig) 
 
 
 def q_target(
-    value: MLP, signal: Array, next_observations: Array, ends: Array, largest: Array, config: CriticConfig
-) -> Array:
+    value: MLP,
+    signal: PerTransition,
+    next_observations: Observations,
+    ends: PerTransition,
+    largest: Scalar,
+    config: CriticConfig,
+) -> PerTransition:
     """signal + discount * V(s'), with nothing after the end.
 
     V(s') is kept within what the data allow (a cost to come is never negative): where episodes are cut off in states
@@ -86,12 +103,16 @@ def q_target(
     return signal + config.discount * (1.0 - ends) * following
 
 
-def q_loss(q: Twins, observations: Array, actions: Array, target: Array) -> Array:
+def q_loss(q: Twins, observations: Observations, actions: Actions, target: PerTransition) -> Scalar:
     return sum((jnp.mean((net(observations, actions)[..., 0] - target) ** 2) for net in q), start=jnp.zeros(()))
 
 
 def step(
-    critic: Critic, observations: Array, actions: Array, target: Callable[[MLP], Array], config: CriticConfig
+    critic: Critic,
+    observations: Observations,
+    actions: Actions,
+    target: Callable[[MLP], Array],
+    config: CriticConfig,
 ) -> tuple[Critic, CriticReport]:
     """One step of V, then of the twin Qs towards `target(V)`, then of their slow copies.
 
@@ -112,12 +133,12 @@ def step(
 
 def update(
     critic: Critic,
-    observations: Array,
-    actions: Array,
-    signal: Array,
-    next_observations: Array,
-    ends: Array,
-    largest: Array,
+    observations: Observations,
+    actions: Actions,
+    signal: PerTransition,
+    next_observations: Observations,
+    ends: PerTransition,
+    largest: Scalar,
     config: CriticConfig,
 ) -> tuple[Critic, CriticReport]:
     """One step towards signal + discount * V(s'); no value can mean more than `largest`."""

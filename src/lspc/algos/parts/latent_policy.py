@@ -3,7 +3,7 @@
 The policies of an LSPC run share one decoder of actions and differ in nothing else.
 """
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -47,6 +47,7 @@ def rewarding_latents(
     return bound * jnp.tanh(mean + jnp.exp(log_std) * noise)
 
 
+@runtime_checkable
 class LatentConfig(Protocol):
     """The settings that the policies know of."""
 

@@ -17,7 +17,7 @@ from lspc.algos.parts import cvae, iql, lagrangian
 from lspc.algos.parts.iql import Twins
 from lspc.nets import MLP, Learner, polyak_update
 
-Interval = tuple[Array, Array]
+Interval = tuple[Float[Array, ""], Float[Array, ""]]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,10 @@ def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
 
 
 def combine_twins(
-    q: Twins, observations: Array, actions: Array, smaller_share: float = 1.0
+    q: Twins,
+    observations: Float[Array, "*batch observation"],
+    actions: Float[Array, "*batch action"],
+    smaller_share: float = 1.0,
 ) -> Float[Array, " *batch"]:
     """The smaller of the twins, or a mixture with the larger (lambda min + (1 - lambda) max)."""
     first, second = (net(observations, actions)[..., 0] for net in q)
@@ -112,7 +115,13 @@ def highest_q(
     return jnp.max(combine_twins(q, observations, candidates, smaller_share), axis=0)
 
 
-def bellman_target(signal: Array, following: Array, ends: Array, discount: float, allowed: Interval) -> Array:
+def bellman_target(
+    signal: Float[Array, " batch"],
+    following: Float[Array, " batch"],
+    ends: Float[Array, " batch"],
+    discount: float,
+    allowed: Interval,
+) -> Float[Array, " batch"]:
     """signal + discount * Q(s', a'), with nothing after the end and nothing that the data do not allow."""
     return signal + discount * (1.0 - ends) * jnp.clip(following, *allowed)
 
@@ -123,7 +132,12 @@ def step(critic: Critic, gradient: Twins, learning_rate: float, target_rate: flo
 
 
 def update(
-    critic: Critic, observations: Array, actions: Array, target: Array, learning_rate: float, target_rate: float
+    critic: Critic,
+    observations: Float[Array, "batch observation"],
+    actions: Float[Array, "batch action"],
+    target: Float[Array, " batch"],
+    learning_rate: float,
+    target_rate: float,
 ) -> tuple[Critic, Metrics]:
     """One step of the twins towards the target, then of their slow copies."""
     loss, gradient = eqx.filter_value_and_grad(iql.q_loss)(critic.q.net, observations, actions, target)

@@ -18,7 +18,8 @@ class LayerNorm(eqx.Module):
     def __call__(self, x: Array) -> Array:
         centred = x - jnp.mean(x, axis=-1, keepdims=True)
         spread = jnp.sqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-5)
-        return self.scale * centred / spread + self.shift
+        scale, shift = (jnp.broadcast_to(parameter, x.shape) for parameter in (self.scale, self.shift))
+        return scale * centred / spread + shift
 
 
 def attention(queries: Array, keys: Array, values: Array, seen: Array) -> Array:
@@ -78,7 +79,7 @@ class Transformer(eqx.Module):
     ) -> Array:
         """`real` is 0 at places that only fill up the sequence; nobody looks at them."""
         causal = jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool))
-        seen = causal & (real[:, None, :] > 0)
+        seen = causal[None] & (real[:, None, :] > 0)
         for block in self.blocks:
             x = block(x, seen, drop)
         return self.last(x)

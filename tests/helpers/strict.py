@@ -1,0 +1,22 @@
+"""Makes the tests strict: shapes are what annotations say, and arrays of other ranks or types never mix silently.
+
+Import it before anything of lspc: only what is imported afterwards is checked.
+"""
+
+import jax
+from jaxtyping import install_import_hook
+
+CHECKED = (
+    "lspc.nets",
+    "lspc.algos",
+    "lspc.policy",
+    "lspc.training",
+    "lspc.calibration",
+    "lspc.theory",
+    "lspc.sims.collect",
+)
+"""Where the numbers are made; the rest of the package handles files and text."""
+
+install_import_hook(CHECKED, "beartype.beartype")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
