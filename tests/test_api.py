@@ -9,7 +9,7 @@ import pytest
 from helpers.data import small_dataset
 
 import lspc
-from lspc import cli, data, training
+from lspc import cli, data
 from lspc.algos import METHODS
 from lspc.tasks import get_task
 from lspc.training import loop
@@ -35,11 +35,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     """The settings and the task of every run that would be trained, in place of training it."""
     requests: list[tuple[Any, Any]] = []
 
-    def train_together(dataset: data.Dataset, runs: dict[Path, Resolved], *, task: Any, **_: Any) -> None:
+    def train_runs(dataset: data.Dataset, runs: dict[Path, Resolved], *, task: Any, **_: Any) -> None:
         requests.extend((run, task) for run in runs.values())
 
-    for module in (training, loop):
-        monkeypatch.setattr(module, "train_together", train_together)
+    monkeypatch.setattr(loop, "train_runs", train_runs)
     return requests
 
 
