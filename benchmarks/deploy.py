@@ -24,7 +24,7 @@ import onnxruntime
 from lspc import algos
 from lspc.algos.base import Spec
 from lspc.algos.lspc import LspcPolicy
-from lspc.deploy import onnx_graph
+from lspc.deploy import onnx_policies
 from lspc.nets import MLP
 from lspc.policy import TrainedPolicy
 from lspc.tasks import get_task
@@ -48,7 +48,7 @@ def session(policy: LspcPolicy, *, fixed: bool) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    content = onnx_graph.build(policy, fixed=fixed, facts={}).SerializeToString()
+    content = onnx_policies.build(policy, fixed=fixed, facts={}).SerializeToString()
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 

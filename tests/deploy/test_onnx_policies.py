@@ -14,6 +14,7 @@ from helpers.exported import FEED_FORWARD, open_session, run, shift, untrained_p
 
 from lspc import algos
 from lspc.algos.base import Policy
+from lspc.algos.bc import BcPolicy
 from lspc.algos.lspc import LspcPolicy
 from lspc.algos.parts import iql
 from lspc.data import Dataset
@@ -261,6 +262,20 @@ class Unknown(Policy):
         return observations
 
 
-def test_a_policy_nobody_described_is_named() -> None:
-    with pytest.raises(UserError, match=r"Unknown has no ONNX graph: describe it in lspc/deploy/onnx_policies\.py"):
-        onnx_policies.build(Unknown(), facts={})
+class Renamed(BcPolicy):
+    variants: ClassVar[tuple[str, ...]] = ("renamed",)
+
+
+class Opposite(BcPolicy):
+    def __call__(self, observations: Any, noise: Any, variant: str) -> Any:
+        return -super().__call__(observations, noise, variant)
+
+
+def test_a_policy_nobody_described_is_named(dataset: Dataset) -> None:
+    """One that inherits a known kind is described like it, unless it acts in its own way."""
+    bc, _ = untrained_policy("bc", dataset)
+    parts = {"net": bc.net, "normaliser": bc.normaliser}  # pyright: ignore[reportAttributeAccessIssue]
+    assert onnx_policies.build(Renamed(**parts), facts={}) == onnx_policies.build(bc, facts={})
+    for policy in (Unknown(), Opposite(**parts)):
+        with pytest.raises(UserError, match=f"{type(policy).__name__} has no ONNX graph: describe it"):
+            onnx_policies.build(policy, facts={})

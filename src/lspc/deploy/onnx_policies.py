@@ -33,11 +33,13 @@ Q_VALUES = {
 
 def build(policy: Policy, *, facts: dict[str, str], fixed: bool = False) -> onnx.ModelProto:
     """The policy as a model; `fixed` takes eps and noise from the inputs, so that nobody changes them."""
-    describe = next((DESCRIBE[kind] for kind in type(policy).__mro__ if kind in DESCRIBE), None)
-    if describe is None:
-        raise UserError(f"{type(policy).__name__} has no ONNX graph: describe it in lspc/deploy/onnx_policies.py")
+    own = type(policy)
+    # A subclass that acts in its own way would be exported as what it is not.
+    kind = next((kind for kind in own.__mro__ if kind in DESCRIBE and kind.__call__ is own.__call__), None)
+    if kind is None:
+        raise UserError(f"{own.__name__} has no ONNX graph: describe it in lspc/deploy/onnx_policies.py")
     graph = Graph(fixed=fixed)
-    describe(graph, policy)
+    DESCRIBE[kind](graph, policy)
     return graph.to_model(facts)
 
 
@@ -88,8 +90,8 @@ def describe_lspc(graph: Graph, policy: LspcPolicy) -> None:
         graph.give(name, ["batch", _width(policy.decoder)], meaning)
     names = [name for name in Q_VALUES if _action_of(name) in actions]
     asked = graph.take_flag("judge", "true asks the critics too; false unless given")
-    branches = {"then_branch": _evaluate_critics(graph, policy, seen, names), "else_branch": _skip_critics(names)}
-    graph.nodes.append(helper.make_node("If", [asked], names, **branches))
+    q_values, nothing = _evaluate_critics(graph, policy, seen, names), _skip_critics(names)
+    graph.nodes.append(helper.make_node("If", [asked], names, then_branch=q_values, else_branch=nothing))
     for name in names:
         graph.give(name, ["judged", 1], Q_VALUES[name])
 
@@ -220,4 +222,4 @@ DESCRIBE: dict[type[Policy], Callable[[Graph, Any], None]] = {
     GaussianPolicy: describe_gaussian,
     LspcPolicy: describe_lspc,
 }
-"""Kinds of policy; what inherits from one is described like it."""
+"""Kinds of policy; what inherits one, and acts like it, is described like it."""
