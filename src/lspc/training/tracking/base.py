@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 Line = Mapping[str, Any]
 """The metrics of one seed: `step`, `seed`, then every metric by its name."""
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """Made before the run's folder is touched, so that a missing package is told before anything is written."""
 
