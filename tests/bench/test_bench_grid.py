@@ -87,7 +87,7 @@ def test_what_cannot_be_planned(monkeypatch: pytest.MonkeyPatch) -> None:
         make_plan(DATA, ["bc"], seeds=0)
     with pytest.raises(UserError, match="modes must be among deterministic, sampled, not random"):
         make_plan(DATA, ["bc"], modes=["random"])
-    monkeypatch.setattr(grid.sims, "installed", lambda name: name != "CarRun")
+    monkeypatch.setattr(grid.sims, "is_installed", lambda name: name != "CarRun")
     with pytest.raises(UserError, match="the simulator of CarRun is not installed"):
         make_plan(DATA, ["bc"])
 

@@ -199,7 +199,7 @@ def test_the_card_says_the_method_and_its_budget(dataset: Dataset, tmp_path: Pat
 def test_the_card_of_bc_with_and_without_a_budget(dataset: Dataset, tmp_path: Path) -> None:
     known = {"policy": "BC-Safe (20)", "restriction": None}
     run = leave_run(tmp_path / "safe", "bc", dataset, "BallRun", budget=20.0)
-    files.write_jsonl(run / "evaluations.jsonl", [record(10, 1, **known), record(30, 2, **known), record(99, 3)])
+    record.write(run / layout.EVALUATIONS, [episode(10, 1, **known), episode(30, 2, **known), episode(99, 3)])
     card = export(run, tmp_path / "policy.onnx")[1].read_text()
     assert "# BC-Safe (20) policy for BallRun" in card
     assert "over 2 episodes: cost 20, reward 200, 50% of them over budget." in card

@@ -1,6 +1,6 @@
 """Policies of every method to export, untrained, and real onnxruntime to run the files with."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from helpers.methods import small
 from lspc import algos, policy
 from lspc.algos.base import Policy, Spec
 from lspc.data import Dataset
+from lspc.runs import Run, layout
+from lspc.tasks import get_task
 
 FEED_FORWARD = [name for name in algos.METHODS if name != "cdt"]
 
@@ -35,12 +37,10 @@ def untrained_policy(name: str, dataset: Dataset, **settings: Any) -> tuple[Poli
 def leave_run(out: Path, name: str, dataset: Dataset, task: str | None = None, **settings: Any) -> Path:
     """A run as training leaves it, as far as export looks at it."""
     net, config = untrained_policy(name, dataset, **settings)
-    data = {"fingerprint": dataset.fingerprint, "episodes_used": 20, "transitions_used": 1000}
-    card = {
-        "method": name, "spec": asdict(Spec.of(dataset)), "config": asdict(config), "training_seed": 0, "task": task,
-        "dataset": data,
-    }  # fmt: skip
-    policy.save(out / "policy" / "seed-0", net, card)
+    known = get_task(task) if task else None
+    run = Run.plan(out, dataset, dataset, config, method=name, seeds=(0,), task=known, provenance={})
+    run.claim()
+    policy.save(layout.policy_folder(out, 0), net, {**run.describe(), "training_seed": 0})
     return out
 
 
