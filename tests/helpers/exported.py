@@ -26,12 +26,12 @@ def shift(dataset: Dataset) -> Dataset:
     return replace(dataset, observations=rows, next_observations=following)
 
 
-def untrained_policy(name: str, dataset: Dataset, **settings: Any) -> tuple[Policy, Any]:
+def untrained_policy(name: str, dataset: Dataset, *, scale: float = 2.0, **settings: Any) -> tuple[Policy, Any]:
     """A small policy of this method whose actions vary plainly from state to state, and its settings."""
     method = algos.get(name)
     config = small(method, **settings)
     net = method.policy(method.init(jax.random.key(1), Spec.of(dataset), config))
-    return jax.tree.map(lambda leaf: 2.0 * leaf if leaf.ndim == 2 else leaf, net), config
+    return jax.tree.map(lambda leaf: scale * leaf if leaf.ndim == 2 else leaf, net), config
 
 
 def leave_run(out: Path, name: str, dataset: Dataset, task: str | None = None, **settings: Any) -> Path:
