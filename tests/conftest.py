@@ -1,12 +1,18 @@
-"""What several test files share: strict shapes, a small dataset like BallRun's, and the command line as a process."""
+"""What several test files share: a small dataset shaped like BallRun's, and the command line as a process.
+
+And how they are run: the environment comes first, then each test is guarded by what it says it needs.
+"""
 
 import os
 import signal
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 
+import helpers.environment  # noqa: F401  before JAX starts
 import helpers.strict  # noqa: F401  before anything of lspc, which it checks as it is imported
 import pytest
+from helpers import needs
 from helpers.cli import LSPC, Cli
 from helpers.data import small_dataset
 
@@ -39,3 +45,31 @@ def cli() -> Cli:
         )
 
     return run
+
+
+LONG = ()
+"""The files that take longest, the longest first."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need nothing come first: no simulator has been imported yet where they run, so the guard sees all.
+
+    A worker takes a file at a time, so that fixtures of a module are made once; long files first, so that no worker
+    is left alone with one at the end.
+    """
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        name = item.path.name
+        return bool(needs.of(item)), LONG.index(name) if name in LONG else len(LONG)
+
+    for item in items:
+        needs.add_marks(item)
+        item.add_marker(pytest.mark.xdist_group(f"{item.location[0]}{'+' if needs.of(item) else ''}"))
+    items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with needs.guard(item):
+        return (yield)

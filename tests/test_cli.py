@@ -23,6 +23,7 @@ VERBS = [
 TINY = ["--hidden", "8", "8", "--latent-dim", "4", "--batch-size", "32", "--steps", "10"]
 
 
+@pytest.mark.process
 def test_help_needs_neither_jax_nor_numpy() -> None:
     look = (
         "import sys; from lspc.cli import main; main(['--help']); "
@@ -33,6 +34,7 @@ def test_help_needs_neither_jax_nor_numpy() -> None:
     assert all(f"\n  {verb} " in done.stdout for verb in VERBS)
 
 
+@pytest.mark.process
 def test_listing_tasks_needs_no_jax() -> None:
     look = "import sys; from lspc.cli import main; main(['tasks']); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
@@ -425,6 +427,7 @@ def test_a_folder_with_another_run_is_refused(cli: Cli, trained: tuple[Path, str
     assert "holds another run" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.process
 def test_output_into_a_closed_pipe_is_no_disaster() -> None:
     done = subprocess.run(
         f"{sys.executable} -m lspc.cli tasks --json | head -n 1",

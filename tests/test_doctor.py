@@ -7,6 +7,8 @@ import pytest
 from lspc import doctor
 from lspc.tasks import SUITES
 
+pytestmark = pytest.mark.simulator
+
 
 def by_name() -> dict[str, doctor.Check]:
     return {check.name: check for check in doctor.run_checks()}

@@ -32,6 +32,7 @@ def finished(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path
     return training.train(dataset, out, config, seeds=(0, 3), task=BALL_RUN)
 
 
+@pytest.mark.simulator
 def test_records_are_complete(finished: Path) -> None:
     started: list[tuple[str, int]] = []
     ended: list[int] = []
@@ -58,6 +59,7 @@ def test_records_are_complete(finished: Path) -> None:
         assert isinstance(found.terminated, bool)
 
 
+@pytest.mark.simulator
 def test_measuring_again_replaces_and_keeps_the_rest(finished: Path) -> None:
     evaluate(finished, BALL_RUN, episodes=2, variants=("LSPC-S",), modes=("deterministic",), workers=0)
     evaluate(finished, BALL_RUN, episodes=3, variants=("LSPC-O",), modes=("deterministic",), workers=0)
@@ -68,6 +70,8 @@ def test_measuring_again_replaces_and_keeps_the_rest(finished: Path) -> None:
     assert len([r for r in stored if r.policy == "LSPC-S" and r.mode == "deterministic"]) == 4
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_the_same_seeds_give_the_same_numbers_with_any_workers(finished: Path) -> None:
     def measure(**how: Any) -> list[Record]:
         return evaluate(finished, BALL_RUN, episodes=3, variants=("LSPC-O",), modes=("sampled",), **how)
@@ -78,6 +82,7 @@ def test_the_same_seeds_give_the_same_numbers_with_any_workers(finished: Path) -
     assert alone != measure(workers=0, first_seed=5)
 
 
+@pytest.mark.simulator
 def test_lspc_o_is_measured_at_every_eps_and_the_others_once(finished: Path) -> None:
     started: list[str] = []
     found = evaluate(
@@ -112,6 +117,7 @@ def test_eps_and_seeds_that_are_not_there_are_refused(finished: Path) -> None:
         evaluate(finished, BALL_RUN, episodes=1, seeds=[1], workers=0)
 
 
+@pytest.mark.simulator
 def test_the_guard_is_measured_beside_the_policy_it_watches(finished: Path, dataset: Dataset) -> None:
     """Its judges expect a cost of 1/4 at each step: 25 in an episode of 100, twice what budget 12 allows."""
     with pytest.raises(UserError, match="has no calibration"):
@@ -152,6 +158,8 @@ def test_what_cannot_be_measured_is_refused(finished: Path, dataset: Dataset, tm
         evaluate(tmp_path, BALL_RUN)
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_the_library_evaluates_for_the_runs_own_task(finished: Path, dataset: Dataset, tmp_path: Path) -> None:
     out = lspc.train(dataset, tmp_path / "bc", algo="bc", steps=10, hidden=(8, 8), task="BallRun")
     rows = lspc.evaluate(out, episodes=1, dataset=dataset)

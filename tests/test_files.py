@@ -88,6 +88,7 @@ with files.locked(sys.argv[1]):
 """
 
 
+@pytest.mark.process
 def test_a_folder_serves_one_process_at_a_time_and_a_killed_one_lets_go(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None

@@ -302,6 +302,7 @@ def test_a_node_has_the_data_only_if_they_are_the_same(folder: Path) -> None:
     assert not cluster._is_data(str(path), fingerprint)
 
 
+@pytest.mark.process
 def test_an_address_that_does_not_answer_is_told_at_once(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +328,7 @@ def test_an_address_that_does_not_answer_is_told_at_once(
         Cluster()
 
 
+@pytest.mark.process
 def test_without_ray_one_line_names_the_cure(folder: Path) -> None:
     program = (
         "import sys; sys.modules['ray'] = None; from lspc.cli import main; "

@@ -80,6 +80,8 @@ def background() -> Iterator[list[subprocess.Popen[bytes]]]:
             program.stderr.close()
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_killed_in_the_middle_and_run_again_every_cell_is_carried_out_once(
     folder: Path, background: list[subprocess.Popen[bytes]]
 ) -> None:
@@ -118,6 +120,8 @@ def test_killed_in_the_middle_and_run_again_every_cell_is_carried_out_once(
     assert all(figures for row in tables.rows(results, by_threshold=True) for figures in row.cells.values())
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_ctrl_c_saves_ends_the_workers_and_says_how_to_go_on(
     folder: Path, background: list[subprocess.Popen[bytes]]
 ) -> None:
@@ -136,6 +140,8 @@ def test_ctrl_c_saves_ends_the_workers_and_says_how_to_go_on(
     assert 100 << 20 < seen.memory < 8 << 30
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_growing_measures_and_trains_only_what_is_new(folder: Path) -> None:
     plan, data = planned(folder, seeds=1)
     first, bench = Here(), folder / "bench"
@@ -156,6 +162,8 @@ def test_growing_measures_and_trains_only_what_is_new(folder: Path) -> None:
     assert {column.mode for column in results.columns} == {"deterministic", "sampled"}
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_a_cell_that_fails_is_named_and_the_others_go_on(folder: Path) -> None:
     plan, data = planned(folder, overrides={**TINY, "lspc.learning_rate": 1e30}, methods=("lspc", "bc"), seeds=1)
     executor, bench = Here(), folder / "bench"
@@ -178,6 +186,7 @@ def test_a_bench_without_a_finished_cell_has_empty_tables(folder: Path) -> None:
     assert "- BallRun/bc-40-seeds-0-0: not finished" in tables.write(results, folder / "t", "any")[0].read_text()
 
 
+@pytest.mark.process
 def test_a_workers_last_word_is_what_went_wrong(folder: Path) -> None:
     plan, data = planned(folder, seeds=1)
     job = make_jobs(plan, folder / "bench", data)[0]
@@ -198,6 +207,8 @@ def test_a_folder_with_another_run_is_refused(folder: Path) -> None:
         is_done(job)
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_what_a_plan_costs(folder: Path) -> None:
     plan, data = planned(folder, ("bc", "lspc"), seeds=1)
     bench = folder / "bench"

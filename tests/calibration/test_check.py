@@ -61,6 +61,7 @@ def test_when_nothing_keeps_the_budget_there_is_no_best() -> None:
     assert (found.best_restriction, found.best_reward, found.reward_lost, found.kept) == (None, None, None, False)
 
 
+@pytest.mark.simulator
 def test_every_eps_is_tried_in_the_simulator(dataset: Dataset, tmp_path: Path) -> None:
     run = finished_run(dataset, tmp_path / "run")
     calibration = add_calibration(run, dataset, curve=(point(0.02, 200.0), point(2.0, 300.0)))

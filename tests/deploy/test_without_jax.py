@@ -17,6 +17,7 @@ from lspc.deploy import onnx_graph, onnx_policies
 from lspc.deploy.export import export
 from lspc.policy import load_policy
 
+pytestmark = pytest.mark.process
 DOCS = Path(__file__).parents[2] / "docs" / "deploy.md"
 LOOK = """
 import importlib.util

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -26,7 +26,8 @@ from lspc.algos import base
 from lspc.algos.base import Method, Spec
 from lspc.data import Dataset
 from lspc.policy import TrainedPolicy, load_policy
-from lspc.training import loop
+from lspc.training import devices, loop
+from lspc.training.chunk import SweepMethod
 
 SMALL: dict[str, Any] = {
     "steps": 2,
@@ -68,10 +69,11 @@ def one_update(method: Method, config: Any, dataset: Dataset = DATA, state: Any 
     It is what the loop itself compiles for two seeds, so that all tests of a method wait for one compilation.
     """
     states = training.init_states(method, SPEC, config, (0, 1)) if state is None else stacked(state)
-    table = jax.device_put(getattr(method, "table", base.table)(dataset, config))
+    table = getattr(method, "table", base.table)(dataset, config)
+    states, table = devices.replicate((states, table), 2)
     before = jax.tree.map(jnp.copy, states)  # the loop reuses the memory of what it is given
-    chunk = training.make_chunk(method, SPEC, config)
-    after, metrics = chunk(states, jnp.asarray((0, 1)), table, jnp.asarray(0), length=1)
+    chunk = training.make_chunk(cast(Method, SweepMethod(method)), SPEC, (config,))
+    (after,), (metrics,) = chunk((states,), jnp.asarray((0, 1)), table, jnp.asarray(0), length=1)
     return first(before), first(after), first(metrics)
 
 

@@ -20,6 +20,7 @@ def still(seen: Seen) -> np.ndarray:
     return np.zeros((len(seen.seeds), BALL.action_dim), np.float32)
 
 
+@pytest.mark.simulator
 def test_a_gif_of_two_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clips, "FRAMES_PER_EPISODE", 5)
     out = tmp_path / "new" / "clip.gif"
@@ -47,6 +48,7 @@ def _frames(clip: Image.Image) -> list[Image.Image]:
     return found
 
 
+@pytest.mark.simulator
 def test_a_video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clips, "FRAMES_PER_EPISODE", 5)
     out = tmp_path / "clip.mp4"

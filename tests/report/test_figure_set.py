@@ -20,6 +20,8 @@ TINY: dict[str, dict[str, Any]] = {
 TASK = get_task("BallRun")
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_the_whole_set_of_a_task(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figure_set, "RESTRICTIONS", (0.5, 1.0))
     monkeypatch.setattr(figure_set, "CURVE_EPISODES", 1)

@@ -308,6 +308,7 @@ def test_actions_of_every_policy_in_the_state_where_the_first_two_differ_most(tr
     assert spread[2] > spread[1] > 0  # the whole prior is wider than LSPC-S's part of it
 
 
+@pytest.mark.simulator
 def test_a_filmed_episode_and_its_still(trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(clips, "FRAMES_PER_EPISODE", 5)
     found = gather.film_episode(Run.open(trained))

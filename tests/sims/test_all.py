@@ -19,6 +19,7 @@ from lspc.tasks import Task, all_tasks, get_task
 TRIO = ("BallCircle", "PointCircle1", "easysparse")
 
 
+@pytest.mark.simulator
 def test_all_three_live_in_one_process() -> None:
     worlds = [sims.make(name) for name in TRIO]
     try:
@@ -55,6 +56,8 @@ def random_data(task: Task, episodes: int = 4, steps: int = 30) -> Dataset:
     )
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["HopperVelocity", "easysparse"])
 def test_a_policy_is_trained_and_measured_there(name: str, tmp_path: Path) -> None:
     task = get_task(name)
@@ -68,6 +71,7 @@ def test_a_policy_is_trained_and_measured_there(name: str, tmp_path: Path) -> No
     assert all(0 < record.length <= task.episode_length for record in ways[0])
 
 
+@pytest.mark.simulator
 def test_drivers_of_many_manners_record_what_they_do() -> None:
     told: list[dict[str, float]] = []
     spec = AgentSpec("easysparse", 1, None, 0.0, 1500, 0, seed=3, driver=True)
@@ -94,6 +98,8 @@ def collected(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "steps", "agents"), [("PointCircle1", 4096, 1), ("easysparse", 2100, 2)]
 )  # fmt: skip
@@ -110,6 +116,7 @@ def test_collecting_there(name: str, steps: int, agents: int, tmp_path: Path) ->
 WITHOUT = "import sys; sys.modules[{package!r}] = None; from lspc.cli import main; main({arguments!r})"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("package", "task"), [("bullet_safety_gym", "BallRun"), ("mujoco", "CarGoal1"), ("metadrive", "harddense")]
 )
@@ -122,6 +129,7 @@ def test_a_missing_simulator_is_one_line_and_exit_code_1(package: str, task: str
     assert (done.stdout, done.stderr) == ("", expected)
 
 
+@pytest.mark.process
 def test_a_package_that_breaks_on_import_is_one_line_too(tmp_path: Path) -> None:
     (tmp_path / "panda3d").mkdir()
     (tmp_path / "panda3d" / "__init__.py").write_text("raise ImportError('libGL.so.1 is missing')")
@@ -133,6 +141,8 @@ def test_a_package_that_breaks_on_import_is_one_line_too(tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_pictures_without_a_way_to_draw_are_one_line(tmp_path: Path) -> None:
     task = get_task("PointCircle1")
     data, run = tmp_path / "data.hdf5", tmp_path / "run"

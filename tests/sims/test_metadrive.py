@@ -1,7 +1,6 @@
 """The nine MetaDrive tasks in real traffic: DSRL's costs and ends, repeatable episodes, one world for a process."""
 
 import gc
-import hashlib
 import os
 import random
 import subprocess
@@ -12,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.metadrive import digest, driven
 
 from lspc.errors import UserError
 from lspc.sims import is_installed, make
 from lspc.sims.metadrive import ROADS, SCENES, IDMDriver, MetaDriveSimulator, driving_cost, map_picture
 from lspc.tasks import all_tasks, get_task
 
+pytestmark = pytest.mark.simulator
 TASKS = [task.name for task in all_tasks() if task.suite == "metadrive"]
 GAS, BRAKE = np.array([0.0, 1.0]), np.array([0.0, -1.0])
 
@@ -36,25 +37,6 @@ def simulator_of() -> Iterator[Maker]:
     yield make_one
     for simulator in made:
         simulator.close()
-
-
-def driven(simulator: MetaDriveSimulator, seed: int | None, steps: int) -> tuple[list[bytes], list[np.ndarray]]:
-    """What our car saw and got with MetaDrive's driver at the wheel, as bytes, and the actions."""
-    seen, actions = [simulator.reset(seed).tobytes()], []
-    driver = IDMDriver(simulator, np.random.default_rng(3), noise=0.05)
-    for _ in range(steps):
-        actions.append(driver.act())
-        step = simulator.step(actions[-1])
-        seen.append(step.observation.tobytes() + np.array([step.reward, step.cost]).tobytes())
-    return seen, actions
-
-
-def digest(name: str) -> str:
-    """Of an episode with a seed and the next one without."""
-    simulator = MetaDriveSimulator(get_task(name), pictures=False)
-    seen = driven(simulator, 11, 80)[0] + driven(simulator, None, 80)[0]
-    simulator.close()
-    return hashlib.sha256(b"".join(seen)).hexdigest()
 
 
 def global_generators() -> tuple[bytes, int, object]:
@@ -162,12 +144,14 @@ def test_a_seed_decides_every_bit(simulator_of: Maker) -> None:
     assert seen == expected
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["easysparse", "mediummean", "harddense"])
 def test_another_process_repeats_it(name: str) -> None:
-    script = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_metadrive as t"
-    ran = subprocess.run(
-        [sys.executable, "-c", f"{script}; print(t.digest({name!r}))"], capture_output=True, text=True, check=True
+    tests = str(Path(__file__).parents[1])
+    script = (
+        f"import sys; sys.path.insert(0, {tests!r}); from helpers.metadrive import digest; print(digest({name!r}))"
     )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == digest(name)
 
 
@@ -300,6 +284,7 @@ def test_misuse_is_answered_in_one_line(simulator_of: Maker) -> None:
         IDMDriver(simulator, np.random.default_rng(0), target_speed=0)
 
 
+@pytest.mark.process
 def test_the_rest_of_the_process_is_untouched() -> None:
     script = (
         "import logging, os, sys\n"

@@ -17,6 +17,7 @@ from lspc.errors import UserError
 from lspc.sims.pool import Episode, Pool
 from lspc.tasks import Task, get_task
 
+pytestmark = [pytest.mark.simulator, pytest.mark.process]
 BALL = get_task("BallRun")
 SEEDS = [4, 0, 9, 2, 7, 1, 1, 30]
 

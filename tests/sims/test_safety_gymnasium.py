@@ -16,6 +16,7 @@ from lspc.sims import Step, is_installed, make
 from lspc.sims.safety_gymnasium import SafetyGymnasiumSimulator
 from lspc.tasks import Task, all_tasks, get_task
 
+pytestmark = pytest.mark.simulator
 TASKS = [task.name for task in all_tasks() if task.suite == "safety_gymnasium"]
 VELOCITY_TASKS = [name for name in TASKS if name.endswith("Velocity")]
 
@@ -234,6 +235,7 @@ def test_misuse_is_explained(simulators: Simulators) -> None:
     assert simulator.reset(seed=0).shape == (28,)
 
 
+@pytest.mark.process
 def test_importing_is_light_and_making_one_leaves_no_trace() -> None:
     ran = run(
         "import dataclasses, sys\n"
@@ -253,6 +255,7 @@ def test_importing_is_light_and_making_one_leaves_no_trace() -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "not even closed\n", "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("library", ["egl", "glfw"])
 def test_without_opengl_there_is_physics_and_a_plain_word_about_pictures(library: str) -> None:
     ran = run(

@@ -1,5 +1,6 @@
 """The loop: a run that was killed ends where an uninterrupted one ends, and trouble is told, not hidden."""
 
+import os
 import re
 import signal
 import subprocess
@@ -7,13 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers.cli import LSPC, Cli, contents
 from helpers.data import small_dataset
+from helpers.environment import READ_ONLY
 
 import lspc
 from lspc import algos, checkpoints, files, training
@@ -23,6 +25,7 @@ from lspc.errors import UserError
 from lspc.runs import Run, layout
 from lspc.tasks import get_task
 from lspc.training import loop
+from lspc.training.chunk import SweepMethod
 
 TINY = ["--hidden", "8", "8", "--batch-size", "32", "--seeds", "4"]
 # (options, updates): behaviour cloning is quick, so it can be killed often; LSPC has much more to remember.
@@ -58,7 +61,8 @@ def start_and_signal(
 ) -> tuple[int, str, list[Path]]:
     """Run the command, wait until one of the awaited files is new in its folder, then send the signal."""
     before = set(out.glob(awaited))
-    with subprocess.Popen([*LSPC, *arguments], stderr=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, **READ_ONLY}
+    with subprocess.Popen([*LSPC, *arguments], stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         deadline = time.monotonic() + 120
         while set(out.glob(awaited)) <= before and process.poll() is None and time.monotonic() < deadline:
@@ -69,6 +73,7 @@ def start_and_signal(
     return process.returncode, said, layout.checkpoint_paths(out)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("method", ["bc", "lspc"])
 def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     cli: Cli, data_file: Path, tmp_path: Path, uninterrupted: Uninterrupted, method: str
@@ -85,6 +90,7 @@ def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     assert contents(out) == expected
 
 
+@pytest.mark.process
 def test_ctrl_c_saves_and_says_how_to_go_on(
     cli: Cli, data_file: Path, tmp_path: Path, uninterrupted: Uninterrupted
 ) -> None:
@@ -127,6 +133,13 @@ def test_several_seeds_at_once_are_each_the_same_as_alone(dataset: Dataset, tmp_
 def test_the_same_seed_twice_gives_the_same_run(dataset: Dataset, tmp_path: Path) -> None:
     folders = [run(dataset, tmp_path / name / "run", steps=300) for name in ("a", "b")]
     assert contents(folders[0]) == contents(folders[1])
+
+
+def test_a_run_is_compiled_once(dataset: Dataset, tmp_path: Path) -> None:
+    config = algos.get("bc").Config(steps=750, batch_size=16, hidden=(9, 9))
+    training.train(dataset, tmp_path, config, method="bc")
+    chunk: Any = training.make_chunk(cast(Any, SweepMethod(algos.get("bc"))), base.Spec.of(dataset), (config,))
+    assert chunk._cache_size() == 1
 
 
 def test_a_run_folder_holds_what_it_should(dataset: Dataset, tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_what_cannot_be_shared_is_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.simulator
 def test_measured_on_the_way(dataset: Dataset, tmp_path: Path) -> None:
     """Policies as they are at the time, by the protocol's episodes; cut back with everything else after a kill."""
     task, config = get_task("BallRun"), replace(BASE, steps=9)
@@ -193,6 +194,7 @@ print(len(jax.devices()), all(seen))
 """
 
 
+@pytest.mark.process
 def test_seeds_are_sharded_over_devices(dataset: Dataset, data_file: Path, tmp_path: Path) -> None:
     """Three seeds on two devices: the same three runs as on one."""
     flags = f"--xla_force_host_platform_device_count=2 {os.environ.get('XLA_FLAGS', '')}"

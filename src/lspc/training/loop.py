@@ -123,7 +123,9 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
     spec, seeds, total = Spec.of(learned), runs[0].seeds, configs[0].steps
     chunk = make_chunk(cast(Method, SweepMethod(module)), spec, configs)
     states, step = _restore(planned, lambda config: init_states(module, spec, config, seeds))
-    table = devices.replicate(getattr(module, "table", base.table)(learned, configs[0]), len(seeds))
+    table = getattr(module, "table", base.table)(learned, configs[0])
+    # The states too: what a chunk returns lies where its table does, and for states elsewhere it is compiled again.
+    states, table = devices.replicate((states, table), len(seeds))
     with _stop_requests() as stop, _open_logs(runs, trackers, step) as logs:
         while step < total:
             length, began = min(CHUNK, total - step), time.perf_counter()

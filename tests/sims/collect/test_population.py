@@ -30,6 +30,8 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_the_file_is_a_valid_dataset_with_its_story(collected: Path) -> None:
     dataset, problems = data.examine(collected)
     assert dataset is not None
@@ -46,6 +48,8 @@ def test_the_file_is_a_valid_dataset_with_its_story(collected: Path) -> None:
     assert os.listdir(collected.parent) == ["ball.hdf5"]
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_a_killed_collection_goes_on_and_ends_the_same(collected: Path, tmp_path: Path) -> None:
     """One worker instead of two, a kill in between, and leftovers of another call: not a byte differs."""
     out = tmp_path / "ball.hdf5"
@@ -96,6 +100,8 @@ def agents_of(out: Path) -> list[str]:
     return found
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_ctrl_c_leaves_no_process_and_no_half_file(tmp_path: Path) -> None:
     out = tmp_path / "ball.hdf5"
     arguments = ["collect", "--task", "BallRun", "--out", str(out), "--agents", "3", "--workers", "2"]
@@ -114,6 +120,8 @@ def test_ctrl_c_leaves_no_process_and_no_half_file(tmp_path: Path) -> None:
     assert list(Path(f"{out}.parts").glob("agent*")) == []
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_agents_do_not_outlive_a_killed_collection(tmp_path: Path) -> None:
     out = tmp_path / "ball.hdf5"
     arguments = ["collect", "--task", "BallRun", "--out", str(out), "--workers", "2"]
@@ -125,6 +133,7 @@ def test_agents_do_not_outlive_a_killed_collection(tmp_path: Path) -> None:
     assert agents_of(out) == []
 
 
+@pytest.mark.process
 def test_an_agent_that_fails_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = replace(TASK, name="BallRan")  # the agent's process does not know such a task
     monkeypatch.setattr(population.sims, "make", lambda task: small_simulator())

@@ -1,0 +1,26 @@
+"""Settings of JAX for the tests and every program they start; import this before JAX.
+
+One thread each: two workers with two threads each on two cores keep waiting for one another. And one compilation
+cache for all: most of a test's time is compilation, often of what another worker or an earlier run has compiled.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+CACHE = Path(__file__).parents[2] / ".pytest_cache" / "d" / "jax"
+"""Where `pytest --cache-clear` finds it."""
+
+assert "jax" not in sys.modules, "JAX has read its settings already"
+for name, value in {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "JAX_COMPILATION_CACHE_DIR": str(CACHE),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}.items():
+    os.environ.setdefault(name, value)
+
+READ_ONLY = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1e9"}
+"""For programs that are killed: one that dies while it writes to the cache leaves half an entry there for ever."""
