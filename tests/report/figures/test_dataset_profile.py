@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lspc.data import Dataset
-from lspc.report.figures import dataset_profile_figure
+from lspc.report.figures.dataset_profile import dataset_profile_figure
 
 
 def episodes_of_one_step(costs: list[float]) -> Dataset:
@@ -45,5 +45,5 @@ def test_the_same_data_gives_the_same_file(tmp_path: Path) -> None:
 
 
 def test_pyplot_is_never_imported() -> None:
-    check = "import sys, lspc.report.figures; assert 'matplotlib.pyplot' not in sys.modules"
+    check = "import sys, lspc.report.figures.dataset_profile; assert 'matplotlib.pyplot' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True)
