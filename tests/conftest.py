@@ -1,19 +1,17 @@
-"""What several test files share: a small dataset shaped like BallRun's, and the command line as a process.
+"""What several test files share: a small dataset shaped like BallRun's, and the command line.
 
 And how they are run: the environment comes first, then each test is guarded by what it says it needs.
 """
 
-import os
 import signal
-import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
-import helpers.environment  # noqa: F401  before JAX starts
+import helpers.environment
 import helpers.strict  # noqa: F401  before anything of lspc, which it checks as it is imported
 import pytest
 from helpers import needs
-from helpers.cli import LSPC, Cli
+from helpers.cli import Cli, call_in_new_process, call_in_process
 from helpers.data import small_dataset
 
 from lspc.data import Dataset, save
@@ -36,15 +34,14 @@ def data_file(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="session")
 def cli() -> Cli:
-    """Run `lspc` as a user does, and see what the user sees."""
+    """Call `lspc` as a user does, and see what the user sees; in this process, which saves starting another."""
+    return call_in_process
 
-    def run(*arguments: object, columns: int = 80) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1"}
-        return subprocess.run(
-            [*LSPC, *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=300, check=False
-        )
 
-    return run
+@pytest.fixture(scope="session")
+def cli_process() -> Cli:
+    """The same in a process of its own, for what a process alone has: signals, pipes, a fresh environment."""
+    return call_in_new_process
 
 
 LONG = ()

@@ -1,18 +1,20 @@
 """The library in a few calls: what `import lspc` offers, with the same layers of settings as the command line."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from lspc import algos, calibration, evaluation, training
+from lspc.calibration.run import calibrate_run
 from lspc.data import Dataset
 from lspc.data import load as load_dataset
 from lspc.data import save as save_dataset
 from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
-from lspc.runs import Run
-from lspc.tasks import NAMED_IN_DATA, get_task, task_of
+from lspc.sims.pool import Pool
+from lspc.tasks import NAMED_IN_DATA, Task, task_of
 from lspc.training import settings
 
 __all__ = ["calibrate", "evaluate", "export", "load_dataset", "load_policy", "save_dataset", "train"]
@@ -26,29 +28,60 @@ def train(
     preset: str = "default",
     task: str | None = NAMED_IN_DATA,
     seeds: Sequence[int] = (0,),
+    sweep: str | None = None,
+    evaluate_every: int | None = None,
+    evaluate_episodes: int = 5,
+    trackers: Sequence[str] = (),
+    on_progress: Callable[[training.Progress], None] | None = None,
     **overrides: Any,
 ) -> Path:
     """Train in the folder `out` (or go on with the run there); any setting of the method can be overridden.
 
-    The task, which decides some settings, is the one named in the dataset's file unless told; None is no task.
+    The task, which decides some settings, is the one named in the dataset's file unless told; None is no task. With a
+    `sweep`, such as "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured
+    in the simulator every `evaluate_every` updates, if that is given.
     """
-    known = task_of(dataset.metadata, task)
-    config, provenance = settings.resolve(algos.get(algo), preset, known, overrides)
-    return training.train(dataset, out, config, method=algo, seeds=seeds, task=known, provenance=provenance)
+    known, method = task_of(dataset.metadata, task), algos.get(algo)
+    runs = {
+        Path(out) / name: settings.resolve(method, preset, known, {**overrides, **swept})
+        for name, swept in settings.parse_sweep(sweep).items()
+    }
+    with _measuring(known, evaluate_every, evaluate_episodes) as interim:
+        training.train_each(
+            dataset, runs, method=algo, seeds=seeds, task=known, trackers=trackers, interim=interim,
+            on_progress=on_progress,
+        )  # fmt: skip
+    return Path(out)
+
+
+@contextmanager
+def _measuring(task: Task | None, every: int | None, episodes: int) -> Iterator[training.Interim | None]:
+    """What measures the policies while they are trained, if that was asked for."""
+    if every is None:
+        yield None
+        return
+    if min(every, episodes) < 1:
+        raise UserError("--evaluate-every and --evaluate-episodes must be 1 or more")
+    if task is None:
+        raise UserError("--evaluate-every needs a simulator: say --task TASK (see `lspc tasks`)")
+    with Pool(task) as pool:
+        yield training.Interim(every, evaluation.Rollouts(pool, task, episodes))
 
 
 def evaluate(
     run: str | Path, *, task: str | None = None, episodes: int = 20, dataset: Dataset | None = None
 ) -> list[evaluation.Summary]:
-    """Roll out a run's policies in the simulator: one row per policy, and the data's own behaviour if given."""
-    name = task or Run.open(run).task
-    if name is None:
-        raise UserError(f"{run} was not trained for a task: name one")
-    known = get_task(name)
-    rows = evaluation.summarise(evaluation.evaluate(run, known, episodes=episodes), known, dataset)
-    return [evaluation.behaviour(dataset, known), *rows] if dataset else rows
+    """Roll out a run's policies in the simulator: one row per policy, below that of the data's own behaviour.
+
+    The data are those the run learned from unless given; where they are gone there is no such row.
+    """
+    tables = evaluation.evaluate_runs([run], [task] if task else [], dataset=dataset, episodes=episodes)
+    return next(iter(tables.values()))
 
 
-def calibrate(run: str | Path, dataset: Dataset, *, seed: int | None = None) -> calibration.Calibration:
-    """Predict cost and reward at every eps from the run's own data; `.choose(budget)` gives the eps for a budget."""
-    return calibration.calibrate_policy(load_policy(run, seed=seed), dataset)
+def calibrate(run: str | Path, dataset: Dataset | None = None, *, seed: int | None = None) -> calibration.Calibration:
+    """Predict cost and reward at every eps from the data the run learned from, looked for where it was unless given.
+
+    `.choose(budget)` gives the eps for a budget.
+    """
+    return calibrate_run(run, dataset, seed=seed).calibration

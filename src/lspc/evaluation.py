@@ -22,7 +22,7 @@ from lspc.runs.record import Record, group, returns_by_seed
 from lspc.runs.run import Run
 from lspc.runs.statistics import Interval, bootstrap
 from lspc.sims.pool import Episode, Pool
-from lspc.tasks import Task, normalised_cost, normalised_reward
+from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
 from lspc.version import __version__
 
 FIRST_EPISODE_SEED = 1_000_000
@@ -85,6 +85,47 @@ def evaluate(
             records += _make_records(opened, task, cell, opened.config["steps"], rolled, intervened)
     opened.store_records(records, records_file)
     return records
+
+
+def evaluate_runs(
+    runs: Sequence[str | Path],
+    on: Sequence[str] = (),
+    *,
+    dataset: Dataset | None = None,
+    on_start: Callable[[str, int], None] | None = None,
+    **options: Any,
+) -> dict[str, list["Summary"]]:
+    """Measure runs on the task they were trained for, or on each of the tasks `on`: the rows of a table for each.
+
+    The data's own behaviour heads a table: of `dataset` or, unless it has moved, of the one the first run learned
+    from. The other options are those of `evaluate`.
+    """
+    if not runs:
+        raise UserError("name at least one run folder, such as runs/latest")
+    opened = [Run.open(run) for run in runs]
+    first = opened[0]
+    for run in opened:
+        if not on and run.task is None:
+            raise UserError(f"{run.path} was not trained for a task: say --on TASK (see `lspc tasks`)")
+        if not on and run.task != first.task:
+            raise UserError(
+                f"{run.path} was trained for {run.task}, {first.path} for {first.task}: evaluate them one by one"
+            )
+    tables: dict[str, list[Summary]] = {}
+    for task in [get_task(name) for name in on or [first.task] if name]:
+        records: list[Record] = []
+        for run in opened:
+
+            def start(what: str, count: int, about: str = f"{run.name} on {task.name}") -> None:
+                if on_start:
+                    on_start(f"{about}: {what}", count)
+
+            records += evaluate(run.path, task, on_start=start, **options)
+        # What the data's behaviour earned says nothing about another task.
+        logged = dataset or (first.load_dataset() if first.task in (None, task.name) else None)
+        rows = summarise(records, task, logged)
+        tables[task.name] = [behaviour(logged, task), *rows] if logged else rows
+    return tables
 
 
 def _make_records(

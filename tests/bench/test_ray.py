@@ -304,11 +304,11 @@ def test_a_node_has_the_data_only_if_they_are_the_same(folder: Path) -> None:
 
 @pytest.mark.process
 def test_an_address_that_does_not_answer_is_told_at_once(
-    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, cli_process: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray.shutdown()  # who is part of a cluster stays there
     tasks = "--tasks", "BallRun", "--algos", "bc", "--data", folder / "data"
-    refused = cli("bench", *tasks, "--executor", "ray", "--address", "127.0.0.1:1", columns=200)
+    refused = cli_process("bench", *tasks, "--executor", "ray", "--address", "127.0.0.1:1", columns=200)
     assert refused.returncode == 1
     assert refused.stderr.count("\n") == 1
     assert "cannot reach the Ray cluster at 127.0.0.1:1: " in refused.stderr

@@ -8,16 +8,15 @@ from helpers.cli import Cli
 
 from lspc.data import Dataset
 from lspc.report import figure_set
-from lspc.report.figure_set import PICTURES, Stage
+from lspc.report.figure_set import Stage
+from lspc.report.figures import FIGURES
 from lspc.runs import Run, layout
-from lspc.tasks import get_task
 
 TINY: dict[str, dict[str, Any]] = {
     "lspc": {"steps": 2, "batch_size": 8, "hidden": (8, 8), "latent_dim": 4},
     "bc": {"steps": 2, "batch_size": 8, "hidden": (8, 8)},
     "fisor": {"steps": 2, "batch_size": 8, "hidden": (8, 8), "actor_width": 8, "actor_blocks": 1, "candidates": 2},
 }
-TASK = get_task("BallRun")
 
 
 @pytest.mark.simulator
@@ -36,8 +35,8 @@ def test_the_whole_set_of_a_task(dataset: Dataset, tmp_path: Path, monkeypatch: 
             raise Stopped
 
     def draw(on_stage: Any) -> list[Path]:
-        return figure_set.figure_set(
-            TASK, dataset, tmp_path, seeds=(0,), episodes=1, overrides=TINY, on_stage=on_stage
+        return figure_set.draw_set(
+            dataset, tmp_path, task="BallRun", seeds=(0,), episodes=1, overrides=TINY, on_stage=on_stage
         )
 
     with pytest.raises(Stopped):
@@ -46,7 +45,7 @@ def test_the_whole_set_of_a_task(dataset: Dataset, tmp_path: Path, monkeypatch: 
     seen: list[Stage] = []
     pictures = draw(seen.append)
     assert not any("training" in stage.what for stage in seen)
-    assert pictures == [tmp_path / f"{name}.png" for name in PICTURES]
+    assert pictures == [tmp_path / f"{name}.png" for name, figure in FIGURES.items() if figure.of is not None]
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
     runs = tmp_path / "runs"
     assert {run.name for run in runs.iterdir() if (run / layout.CURVE).exists()} == {"lspc", "bc-safe", "fisor"}
@@ -62,7 +61,7 @@ def test_the_whole_set_of_a_task(dataset: Dataset, tmp_path: Path, monkeypatch: 
 def test_it_needs_data_of_a_task(cli: Cli, tmp_path: Path, data_file: Path) -> None:
     for arguments, told in (
         (["--task", "CarRun"], "name the dataset: lspc figure all --task CarRun --data FILE"),
-        (["runs/a", "--data", data_file], "the command is: lspc figure all --data FILE"),
+        (["runs/a", "--data", data_file], "the command is: lspc figure all [--data FILE]"),
         (["--data", data_file, "--task", "Nowhere"], "Nowhere"),
     ):
         done = cli("figure", "all", *arguments, "--out", tmp_path)

@@ -43,7 +43,7 @@ class Grid:
         self.share = {job.name: float(is_done(job)) for job in jobs}
         self.failed: dict[str, str] = {}
         self._before, self._began = sum(self.share.values()), time.monotonic()
-        self._live = Live(get_renderable=self._render, console=terminal.errors, refresh_per_second=2)
+        self._live = Live(get_renderable=self._render, console=terminal.errors(), refresh_per_second=2)
 
     def __enter__(self) -> "Grid":
         self._live.start()

@@ -61,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, OSError) as error:
-        print(f"lspc: {error}", file=sys.stderr)
+        for line in str(error).splitlines() or [repr(error)]:
+            print(f"lspc: {line}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt as stopped:
         print(f"\nlspc: {str(stopped) or 'stopped'}", file=sys.stderr)

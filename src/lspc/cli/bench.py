@@ -1,7 +1,7 @@
 """`lspc bench`: every method on every task."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -9,6 +9,7 @@ from lspc.cli.common import Json, shown
 from lspc.errors import UserError
 from lspc.tasks import SUITES
 
+MOST_PROBLEMS = 20
 # The choices that the help shows are the suites there are.
 if TYPE_CHECKING:
     SuiteName = str
@@ -68,53 +69,34 @@ def bench(
         show: What to print: table, policies, pairs, intervals, thresholds; OUT/tables has all of it.
     """
     from lspc.bench import grid, live, running, tables
+    from lspc.bench.prepare import prepare
     from lspc.report import terminal
-    from lspc.tasks import all_tasks, get_task
 
     failures: dict[str, str] = {}
     if not from_records:
-        from lspc.algos import METHODS
-        from lspc.training.settings import parse
-
-        names = [get_task(name).name for name in tasks] or [task.name for task in all_tasks() if task.suite == suite]
-        crew = _crew(executor, address, workers)
-        places = grid.find_data(data, names)
-        planned = grid.make_plan(
-            places, list(METHODS) if "all" in algos else algos, preset=preset,
-            overrides=parse(settings), seeds=seeds, together=seeds_together, episodes=episodes,
-            modes=actions,
+        made = prepare(
+            out, data, suite=suite, tasks=tasks, algos=algos, overrides=settings, executor=executor, address=address,
+            workers=workers, preset=preset, seeds=seeds, together=seeds_together, episodes=episodes, modes=actions,
         )  # fmt: skip
+        work = made.plan, made.folder, made.data_files
         if plan:
-            with terminal.progress(counted=True) as display:
-                bar = display.add_task("measuring speeds", total=len(planned.methods), note="")
-                running.measure(planned, out, places, crew, lambda job, _: display.advance(bar))
-        left = running.list_missing_jobs(planned, out, places)
-        costs = running.estimate_costs(planned, out, places)
-        terminal.console.print(live.cost_table(costs, planned, crew.room(left)))
+            with terminal.progress(counted=True) as bars:
+                bars.show("measuring speeds", 0, len(made.plan.methods))
+                running.measure(*made, lambda job, _: bars.advance("measuring speeds"))
+        room = made.executor.room(running.list_missing_jobs(*work))
+        terminal.output().print(live.cost_table(running.estimate_costs(*work), made.plan, room))
         if plan:
             return
-        with live.Grid(grid.make_jobs(planned, out, places)) as shown:
-            failures = running.run(planned, out, places, crew, shown.on_progress, shown.on_end)
+        with live.Grid(grid.make_jobs(*work)) as shown:
+            failures = running.run(*made, shown.on_progress, shown.on_end)
     results = running.gather(from_records or [out])
+    console = terminal.output()
     for sheet in tables.views(results, show, rule):
-        terminal.console.print(tables.terminal(sheet, terminal.console.width))
-    for problem in results.problems[:20]:
-        terminal.errors.print(f"[yellow]{problem}", highlight=False)
-    if len(results.problems) > 20:
-        terminal.errors.print(f"[yellow]and {len(results.problems) - 20} more, in the files", highlight=False)
-    paths = tables.write(results, out / "tables", rule)
-    terminal.console.print(f"tables: {', '.join(map(str, paths))}", highlight=False)
+        console.print(tables.terminal(sheet, console.width))
+    for problem in results.problems[:MOST_PROBLEMS]:
+        terminal.warn(problem)
+    if len(results.problems) > MOST_PROBLEMS:
+        terminal.warn(f"and {len(results.problems) - MOST_PROBLEMS} more, in the files")
+    terminal.say(f"tables: {', '.join(map(str, tables.write(results, out / 'tables', rule)))}")
     if failures:
         raise UserError(f"{len(failures)} cells failed; run the same command again to try them again")
-
-
-def _crew(executor: str, address: str | None, workers: int | None) -> Any:
-    if executor == "ray":
-        from lspc.bench.cluster import Cluster
-
-        return Cluster(address, workers)
-    from lspc.bench.local import Local
-
-    if address is not None:
-        raise UserError("--address is of a Ray cluster: add --executor ray")
-    return Local(workers)

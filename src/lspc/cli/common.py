@@ -24,7 +24,7 @@ def open_dataset(path: Path) -> Any:
 
     dataset = data.load(path)
     for warning in dataset.warnings:
-        terminal.errors.print(f"[yellow]{warning}", highlight=False)
+        terminal.warn(warning)
     return dataset
 
 

@@ -1,13 +1,12 @@
 """`lspc inspect` and `lspc collect`: datasets."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from lspc.cli.common import BUDGETS, Json, print_json, shown
-from lspc.tasks import DEFAULT_BUDGETS, NAMED_IN_DATA, SUITES, get_task, task_of
+from lspc.tasks import NAMED_IN_DATA, SUITES, get_task
 
 
 def inspect(
@@ -26,24 +25,14 @@ def inspect(
         figure: Where to save the picture of the episodes.
         json: Print JSON instead of a table.
     """
-    from lspc import data
-    from lspc.report import figures, terminal
+    from lspc.report import inspection, terminal
 
-    dataset, problems = data.examine(path)
-    if dataset is None:
-        for problem in problems:
-            print(f"lspc: {problem.message}", file=sys.stderr)
-        sys.exit(1)
-    known = task_of(dataset.metadata, task)
-    budgets = thresholds or (known.thresholds if known else DEFAULT_BUDGETS)
-    profile = data.profile(dataset, budgets)
-    picture = figure or path.with_suffix(".profile.png")
-    figures.dataset_profile_figure(dataset, budgets, picture, title=known.name if known else path.name)
+    profile, picture = inspection.inspect(path, task=task, thresholds=thresholds, figure=figure)
     if json:
         print_json(profile)
         return
-    terminal.console.print(terminal.profile_table(profile, str(path)))
-    terminal.console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
+    terminal.output().print(terminal.profile_table(profile, str(path)))
+    terminal.say(f"picture: {picture}")
 
 
 def collect(
@@ -83,17 +72,18 @@ def collect(
     from lspc.sims.collect import population
 
     known = get_task(task)
-    steps = SUITES[known.suite].collect_steps if steps is None else steps
-    population.check(known, out, agents=agents, steps=steps, episodes=episodes, seed=seed, workers=workers)
-    with terminal.progress() as display:
-        bars = [display.add_task(f"agent {i}", total=steps, note="waiting") for i in range(agents)]
+    with terminal.progress() as bars:
+
+        def start(agents: int, steps: int) -> None:
+            for agent in range(agents):
+                bars.show(f"agent {agent}", 0, steps, "waiting")
 
         def show(agent: int, now: dict[str, Any]) -> None:
             note = f"reward {now['reward']:.1f}, cost {now['cost']:.1f}" if "reward" in now else "kept from before"
-            display.update(bars[agent], completed=now["steps"], note=note)
+            bars.show(f"agent {agent}", now["steps"], note=note)
 
         dataset = population.collect(
             known, out, agents=agents, steps=steps, warmup=warmup, episodes=episodes, seed=seed, compact=compact,
-            workers=workers, on_progress=show,
+            workers=workers, on_start=start, on_progress=show,
         )  # fmt: skip
-    terminal.console.print(terminal.profile_table(data.profile(dataset, known.thresholds), str(out)))
+    terminal.output().print(terminal.profile_table(data.profile(dataset, known.thresholds), str(out)))

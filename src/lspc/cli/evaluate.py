@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import tyro
 
 from lspc.cli.common import Json, open_dataset, print_json, shown
-from lspc.errors import UserError
 
 
 def evaluate(
@@ -43,43 +42,22 @@ def evaluate(
     """
     from lspc import evaluation
     from lspc.report import terminal
-    from lspc.runs import Record, Run
     from lspc.tasks import get_task
 
-    if not runs:
-        raise UserError("name at least one run folder, such as runs/latest")
-    opened = [Run.open(run) for run in runs]
-    own = [run.task for run in opened]
-    for run, name in zip(runs, own, strict=True):
-        if not on and name is None:
-            raise UserError(f"{run} was not trained for a task: say --on TASK (see `lspc tasks`)")
-        if not on and name != own[0]:
-            raise UserError(f"{run} was trained for {name}, {runs[0]} for {own[0]}: evaluate them one by one")
-    tables: dict[str, list[evaluation.Summary]] = {}
-    with terminal.progress(counted=True) as display:
-        bar = display.add_task("evaluating", total=None, note="")
-        for known in [get_task(name) for name in on or own[:1] if name]:
-            records: list[Record] = []
-            for run in runs:
-                told = f"{run.name} on {known.name}"
-                records += evaluation.evaluate(
-                    run, known, episodes=episodes, variants=policies, modes=actions, restrictions=restrictions,
-                    guards=guard, seeds=seeds, workers=workers,
-                    on_start=lambda what, count, told=told: display.reset(bar, total=count, note=f"{told}: {what}"),
-                    on_episode=lambda: display.advance(bar),
-                    on_trouble=lambda line: display.console.print(f"[yellow]{line}", highlight=False),
-                )  # fmt: skip
-            # What the data's behaviour earned says nothing about another task.
-            own_data = opened[0].load_dataset() if not data and own[0] in (None, known.name) else None
-            dataset = open_dataset(data) if data else own_data
-            rows = evaluation.summarise(records, known, dataset)
-            tables[known.name] = [evaluation.behaviour(dataset, known), *rows] if dataset else rows
+    dataset = open_dataset(data) if data else None
+    with terminal.progress(counted=True) as bars:
+        tables = evaluation.evaluate_runs(
+            runs, on, dataset=dataset, episodes=episodes, variants=policies, modes=actions, restrictions=restrictions,
+            guards=guard, seeds=seeds, workers=workers,
+            on_start=lambda what, count: bars.restart("evaluating", count, what),
+            on_episode=lambda: bars.advance("evaluating"), on_trouble=bars.warn,
+        )  # fmt: skip
     if json:
         listed = {name: [asdict(row) for row in rows] for name, rows in tables.items()}
         print_json(listed if len(on) > 1 else next(iter(listed.values())))
-    else:
-        for name, rows in tables.items():
-            terminal.console.print(terminal.evaluation_table(rows, get_task(name)))
+        return
+    for name, rows in tables.items():
+        terminal.output().print(terminal.evaluation_table(rows, get_task(name)))
 
 
 def render(
@@ -104,32 +82,11 @@ def render(
         budget: The cost budget drawn in.
         sampled: Draw actions at random instead of the deterministic ones.
     """
-    from lspc import evaluation
-    from lspc.policy import load_policy
     from lspc.report import clips, terminal
-    from lspc.runs import Run
-    from lspc.tasks import get_task
 
-    opened = Run.open(run)
-    name = on or opened.task
-    if name is None:
-        raise UserError(f"{run} was not trained for a task: say --on TASK (see `lspc tasks`)")
-    if episodes < 1:
-        raise UserError(f"a clip needs 1 episode or more, not {episodes}")
-    known, out = get_task(name), run / "episodes.gif" if out == Path() else out
-    evaluation.check_fits(opened, known)
-    clips.check(out)
-    trained = load_policy(run, seed=seed, variant=policy)
-    with terminal.progress(counted=True) as display:
-        bar = display.add_task("filming", total=episodes * known.episode_length, note=str(out))
-        clips.render_episodes(
-            known,
-            trained.for_episodes(sampled=sampled),
-            [evaluation.FIRST_EPISODE_SEED + i for i in range(episodes)],
-            out,
-            title=f"{trained.variant} on {known.name}",
-            budget=known.thresholds[0] if budget is None else budget,
-            on_frame=lambda place, step: display.update(bar, completed=place * known.episode_length + step),
-        )
-        display.update(bar, completed=episodes * known.episode_length)
-    terminal.console.print(f"clip: {out}", highlight=False, soft_wrap=True)
+    with terminal.progress(counted=True) as bars:
+        clip = clips.film(
+            run, None if out == Path() else out, episodes=episodes, policy=policy, seed=seed, on=on, budget=budget,
+            sampled=sampled, on_frame=lambda done, total: bars.show("filming", done, total, str(run)),
+        )  # fmt: skip
+    terminal.say(f"clip: {clip}")

@@ -26,4 +26,4 @@ def export(
     from lspc.report import terminal
 
     model, card = write(run, run / "policy.onnx" if out == Path() else out, budget=budget, seed=seed)
-    terminal.console.print(f"policy: {model}\ncard:   {card}", highlight=False, soft_wrap=True)
+    terminal.say(f"policy: {model}\ncard:   {card}")

@@ -19,7 +19,7 @@ def doctor(json: Json = False) -> None:
     if json:
         print_json([asdict(check) for check in found])
     else:
-        terminal.console.print(terminal.doctor_table(found))
+        terminal.output().print(terminal.doctor_table(found))
     if not all(check.ok or check.optional for check in found):
         sys.exit(1)
 
@@ -42,7 +42,7 @@ def tasks(json: Json = False) -> None:
         return
     from lspc.report import terminal
 
-    terminal.console.print(terminal.tasks_table(listed, installed))
+    terminal.output().print(terminal.tasks_table(listed, installed))
 
 
 def algos(json: Json = False) -> None:
@@ -58,4 +58,4 @@ def algos(json: Json = False) -> None:
         return
     from lspc.report import terminal
 
-    terminal.console.print(terminal.methods_table(METHODS))
+    terminal.output().print(terminal.methods_table(METHODS))

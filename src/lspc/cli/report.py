@@ -27,11 +27,10 @@ def report(
     from lspc.report import page, terminal
 
     target = folders[0] / "report.html" if folders and out == Path() else out
-    with terminal.progress() as display:
-        bar = display.add_task("reporting", total=None, note="")
+    with terminal.progress() as bars:
         missing = page.write(
-            folders, target, given=data, film=not no_film, on_stage=lambda what: display.update(bar, note=what)
+            folders, target, given=data, film=not no_film, on_stage=lambda what: bars.show("reporting", note=what)
         )
     for line in missing:
-        terminal.errors.print(f"not in the page: {line}", highlight=False, markup=False)
-    terminal.console.print(f"report: {target}", highlight=False, soft_wrap=True)
+        terminal.note(f"not in the page: {line}")
+    terminal.say(f"report: {target}")

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import tyro
 
 from lspc.cli.common import Json, print_json, shown
-from lspc.errors import UserError
 
 
 def theory(
@@ -31,29 +30,20 @@ def theory(
         out: Folder for the figures and records.
         json: Print JSON instead of a table.
     """
-    from lspc import theory as checked
     from lspc.report import terminal
+    from lspc.theory import run_checks, run_sample_complexity
 
-    if count < 1 or seed < 0:
-        raise UserError(f"count must be 1 or more and seed 0 or more, not {count}, {seed}")
-    with terminal.progress(counted=True) as display:
-        bar = display.add_task(what, total=None, note=str(out))
+    with terminal.progress(counted=True) as bars:
 
         def show(done: int, total: int) -> None:
-            display.update(bar, completed=done, total=total)
+            bars.show(what, done, total, str(out))
 
         if what == "bounds":
-            rows = checked.check(count, seed, on_progress=lambda done: show(done, count))
-            checked.save_checks(rows, out, count=count, seed=seed)
-            table, record = checked.checks_table(rows), [row.record() for row in rows]
+            table, rows = run_checks(count, seed, out, show)
         else:
-            sizes = checked.SIZES
-            samples = checked.sample_complexity(sizes, seed=seed, on_progress=lambda done: show(done, len(sizes)))
-            checked.save_samples(samples, checked.vacuity(seed=seed), out)
-            fitted = checked.slopes(samples)
-            table, record = checked.slopes_table(fitted, samples), [vars(slope) for slope in fitted]
+            table, rows = run_sample_complexity(seed, out, show)
     if json:
-        print_json(record)
+        print_json(rows)
         return
-    terminal.console.print(table)
-    terminal.console.print(f"figures and records: {out}", highlight=False, soft_wrap=True)
+    terminal.output().print(table)
+    terminal.say(f"figures and records: {out}")

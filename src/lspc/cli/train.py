@@ -1,7 +1,6 @@
 """`lspc train`: the method's settings become options, with the defaults that preset and task give them."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, fields, make_dataclass
 from inspect import getdoc
 from pathlib import Path
@@ -45,16 +44,49 @@ def train(arguments: Sequence[str]) -> None:
 
     The method's settings follow, with the values this preset and task give them.
     """
-    from lspc import algos, data, training
+    from lspc import algos, api, data, training
     from lspc.report import terminal
     from lspc.training import devices, settings
 
+    options, task, given = _parse(arguments)
+    config, provenance = settings.resolve(algos.get(options.algo), options.preset, task, given)
+    devices.use_one_device_per_seed(len(options.seeds))
+    dataset = open_dataset(options.data or data.bundled_file())
+    terminal.note(
+        f"{options.algo} on {dataset.source} ({len(dataset.episodes)} episodes): {config.steps} updates of "
+        f"{config.batch_size}, seeds {' '.join(map(str, options.seeds))}, into {options.out}"
+    )
+    for name, source in provenance.items():
+        terminal.note(f"  {name} = {getattr(config, name)}  ({source})")
+    with terminal.progress() as bars:
+        bars.show("training", 0, config.steps, "compiling")
+
+        def show(now: training.Progress) -> None:
+            losses: dict[str, float] = {}  # one of each part, which is what a line has room for
+            for name, value in now.metrics.items():
+                if name.endswith("loss"):
+                    losses.setdefault(name.split("/")[0], value)
+            told = " ".join(f"{part} {value:.2g}" for part, value in losses.items())
+            bars.show("training", now.step, note=f"{now.updates_per_second:.0f}/s, loss: {told}")
+
+        api.train(
+            dataset, options.out, algo=options.algo, preset=options.preset, task=options.task, seeds=options.seeds,
+            sweep=options.sweep, evaluate_every=options.evaluate_every, evaluate_episodes=options.evaluate_episodes,
+            trackers=options.track, on_progress=show, **given,
+        )  # fmt: skip
+    done = " ".join(str(options.out / name) for name in settings.parse_sweep(options.sweep))
+    terminal.note(f"done: lspc evaluate {done}")
+
+
+def _parse(arguments: Sequence[str]) -> tuple[TrainOptions, Task | None, dict[str, Any]]:
+    """The options, the task, and the method's settings that differ from what preset and task give them."""
+    from lspc import algos, data
+    from lspc.training import settings
+
     first = _first_look(arguments)
-    devices.use_one_device_per_seed(len(first.seeds))
     method = algos.get(first.algo)
-    path = first.data or data.bundled_file()
-    known = _find_task(first.task, path)
-    resolved = settings.resolve(method, first.preset, known)
+    task = _find_task(first.task, first.data or data.bundled_file())
+    resolved = settings.resolve(method, first.preset, task)
     combined = make_dataclass(
         "Train",
         [
@@ -64,7 +96,7 @@ def train(arguments: Sequence[str]) -> None:
     )
     chosen = tyro.cli(
         combined, args=arguments, prog="lspc train", description=getdoc(train),
-        default=combined(first, resolved.config),
+        default=combined(TrainOptions(), resolved.config),
     )  # fmt: skip
     wanted = getattr(chosen, first.algo)
     given = {
@@ -72,56 +104,7 @@ def train(arguments: Sequence[str]) -> None:
         for field in fields(method.Config)
         if getattr(wanted, field.name) != getattr(resolved.config, field.name)
     }
-    config, provenance = settings.resolve(method, first.preset, known, given)
-    runs = {
-        first.out / name: settings.resolve(method, first.preset, known, {**given, **swept})
-        for name, swept in settings.parse_sweep(first.sweep).items()
-    }
-    dataset = open_dataset(path)
-    terminal.errors.print(
-        f"{first.algo} on {path} ({len(dataset.episodes)} episodes): {config.steps} updates of {config.batch_size}, "
-        f"seeds {' '.join(map(str, first.seeds))}, into {first.out}",
-        highlight=False,
-    )
-    for name, source in provenance.items():
-        terminal.errors.print(f"  {name} = {getattr(config, name)}  ({source})", highlight=False)
-    with terminal.progress() as display:
-        bar = display.add_task("training", total=config.steps, note="compiling")
-
-        def show(now: training.Progress) -> None:
-            losses: dict[str, float] = {}  # one of each part, which is what a line has room for
-            for name, value in now.metrics.items():
-                if name.endswith("loss"):
-                    losses.setdefault(name.split("/")[0], value)
-            told = " ".join(f"{part} {value:.2g}" for part, value in losses.items())
-            display.update(bar, completed=now.step, note=f"{now.updates_per_second:.0f}/s, loss: {told}")
-
-        # What cannot be shared is trained run by run.
-        alone = training.first_unshared_setting(first.algo, [run.config for run in runs.values()])
-        with ExitStack() as stack:
-            interim = _interim(first, known, stack)
-            for part in [{out: run} for out, run in runs.items()] if alone else [runs]:
-                training.train_sweep(
-                    dataset, part, method=first.algo, seeds=first.seeds, task=known, trackers=first.track,
-                    interim=interim, on_progress=show,
-                )  # fmt: skip
-    done = " ".join(map(str, runs))
-    terminal.errors.print(f"done: lspc evaluate {done}", highlight=False, soft_wrap=True)
-
-
-def _interim(options: TrainOptions, task: Any, stack: ExitStack) -> Any:
-    """What measures the policies while they are trained, if that was asked for."""
-    from lspc import evaluation, training
-    from lspc.sims.pool import Pool
-
-    if options.evaluate_every is None:
-        return None
-    if min(options.evaluate_every, options.evaluate_episodes) < 1:
-        raise UserError("--evaluate-every and --evaluate-episodes must be 1 or more")
-    if task is None:
-        raise UserError("--evaluate-every needs a simulator: say --task TASK (see `lspc tasks`)")
-    pool = stack.enter_context(Pool(task))
-    return training.Interim(options.evaluate_every, evaluation.Rollouts(pool, task, options.evaluate_episodes))
+    return chosen.run, task, given
 
 
 def _find_task(name: str | None, path: Path) -> Task | None:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from lspc.calibration.check import Verification
 from lspc.calibration.choosing import Calibration, Choice
-from lspc.report.figures import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR, new_figure, save, tidy
+from lspc.report.drawing import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR, new_figure, save, tidy
 
 
 def calibration_figure(

@@ -10,8 +10,11 @@ from PIL import Image, ImageDraw, ImageFont
 from lspc import files, sims
 from lspc.acting import Act, Seen
 from lspc.errors import UserError
-from lspc.report.figures import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR
-from lspc.tasks import Task
+from lspc.evaluation import FIRST_EPISODE_SEED, check_fits
+from lspc.policy import load_policy
+from lspc.report.drawing import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR
+from lspc.runs import Run
+from lspc.tasks import Task, get_task
 
 SUFFIXES = (".gif", ".mp4")
 WIDTH = 480
@@ -32,6 +35,41 @@ def check(out: Path) -> None:
             raise UserError(
                 "writing .mp4 needs opencv-python-headless: `make simulators`, or choose a .gif"
             ) from error
+
+
+def film(
+    run: Path,
+    out: Path | None = None,
+    *,
+    episodes: int = 3,
+    policy: str | None = None,
+    seed: int | None = None,
+    on: str | None = None,
+    budget: float | None = None,
+    sampled: bool = False,
+    on_frame: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Film the episodes that `lspc evaluate` begins with; returns the clip, RUN/episodes.gif unless given.
+
+    `on_frame` hears the steps filmed so far and the most there can be.
+    """
+    opened = Run.open(run)
+    name = on or opened.task
+    if name is None:
+        raise UserError(f"{run} was not trained for a task: say --on TASK (see `lspc tasks`)")
+    if episodes < 1:
+        raise UserError(f"a clip needs 1 episode or more, not {episodes}")
+    task, clip = get_task(name), out or run / "episodes.gif"
+    check_fits(opened, task)
+    check(clip)
+    trained = load_policy(run, seed=seed, variant=policy)
+    total = episodes * task.episode_length
+    render_episodes(
+        task, trained.for_episodes(sampled=sampled), [FIRST_EPISODE_SEED + i for i in range(episodes)], clip,
+        title=f"{trained.variant} on {task.name}", budget=task.thresholds[0] if budget is None else budget,
+        on_frame=lambda place, step: on_frame(place * task.episode_length + step, total) if on_frame else None,
+    )  # fmt: skip
+    return clip
 
 
 def render_episodes(

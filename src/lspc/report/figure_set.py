@@ -9,20 +9,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lspc import algos, evaluation, training
+from lspc import algos, data, evaluation, training
 from lspc.data import Dataset
+from lspc.errors import UserError
 from lspc.policy import load_policy
-from lspc.report import sweeps
-from lspc.report.actions import action_space_figure
-from lspc.report.curves import training_curves_figure
-from lspc.report.figures import dataset_profile_figure
+from lspc.report.figures import FIGURES, draw
 from lspc.runs import Run
 from lspc.sims.pool import Pool
-from lspc.tasks import Task
+from lspc.tasks import NAMED_IN_DATA, Task, task_of
 from lspc.training import settings
 
 RESTRICTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-LAMBDAS = (1.0, 2.0, 4.0)
 POINTS = 16
 """Places on a training curve."""
 CURVE_EPISODES = 5
@@ -30,7 +27,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "lspc": {},
     "converse": {"roles": "converse"},
     # A fixed lambda has an effect only where it is not chosen per batch.
-    **{f"lambda={value:g}": {"cost_share": None, "cost_temperature": value} for value in LAMBDAS},
+    **{f"lambda={value}": {"cost_share": None, "cost_temperature": float(value)} for value in (1, 2, 4)},
 }
 """Runs that share their critics, and what each changes in the preset."""
 ALONE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -39,12 +36,7 @@ ALONE: dict[str, tuple[str, dict[str, Any]]] = {
     "fisor": ("fisor", {}),
 }
 """The others: method and changes."""
-WITH_CURVE = ("lspc", "bc-safe", "fisor")
-
-
-PICTURES = (
-    "dataset-profile", "training-curves", "action-space", "restriction-sweep", "converse", "lambda", "expectile",
-)  # fmt: skip
+WITH_CURVE = FIGURES["training-curves"].of or ()
 
 
 class Stage(NamedTuple):
@@ -53,34 +45,39 @@ class Stage(NamedTuple):
     total: int
 
 
-def figure_set(
-    task: Task,
-    dataset: Dataset,
-    out: Path,
+def draw_set(
+    dataset: Dataset | None = None,
+    out: Path | None = None,
     *,
+    task: str | None = NAMED_IN_DATA,
     preset: str = "cpu",
     seeds: Sequence[int] = (0, 1),
     episodes: int = 20,
     overrides: dict[str, dict[str, Any]] | None = None,
     on_stage: Callable[[Stage], None] = lambda stage: None,
 ) -> list[Path]:
-    """Returns the pictures; `overrides` are settings by method, over the preset's."""
+    """Train, measure and draw into the folder `out`, figures/TASK unless given; returns the pictures.
+
+    Without a dataset it is the bundled one. `overrides` are settings by method, over the preset's.
+    """
+    given, dataset = dataset is not None, dataset or data.load(data.bundled_file())
+    known = task_of(dataset.metadata, task)
+    if known is None:
+        raise UserError(f"{dataset.source} does not say of which task it is: add --task TASK (see `lspc tasks`)")
+    if not given and known != task_of(dataset.metadata):
+        raise UserError(f"name the dataset: lspc figure all --task {known.name} --data FILE")
+    out = out or Path("figures") / known.name
     runs = out / "runs"
-    _train(task, dataset, runs, preset, seeds, overrides or {}, on_stage)
+    _train(known, dataset, runs, preset, seeds, overrides or {}, on_stage)
     for name in (*TOGETHER, "expectile=0.5"):
         swept = name in ("lspc", "converse")
-        _measure(runs / name, task, seeds, episodes, RESTRICTIONS if swept else (), on_stage)
+        _measure(runs / name, known, seeds, episodes, RESTRICTIONS if swept else (), on_stage)
     on_stage(Stage("drawing", 0, 1))
-    pictures = {name: out / f"{name}.png" for name in PICTURES}
-    dataset_profile_figure(dataset, task.thresholds, pictures["dataset-profile"], title=task.name)
-    training_curves_figure([runs / name for name in WITH_CURVE], pictures["training-curves"])
-    action_space_figure(runs / "lspc", dataset, pictures["action-space"])
-    sweeps.restriction_sweep_figure(runs / "lspc", pictures["restriction-sweep"])
-    sweeps.converse_figure(runs / "lspc", runs / "converse", pictures["converse"])
-    lambdas = [runs / f"lambda={value:g}" for value in LAMBDAS]
-    sweeps.setting_figure(lambdas, "cost_temperature", pictures["lambda"])
-    sweeps.setting_figure([runs / "expectile=0.5", runs / "lspc"], "expectile", pictures["expectile"])
-    return list(pictures.values())
+    return [
+        draw(name, out / f"{name}.png", runs=[runs / run for run in figure.of], dataset=dataset, task=known)
+        for name, figure in FIGURES.items()
+        if figure.of is not None
+    ]
 
 
 def _train(

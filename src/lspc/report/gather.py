@@ -22,7 +22,7 @@ from lspc.report import clips
 from lspc.report.views import Part, Source, make_view
 from lspc.runs import Run, layout
 from lspc.runs.record import group
-from lspc.tasks import DEFAULT_BUDGETS, get_task
+from lspc.tasks import get_task, thresholds_of
 from lspc.version import __version__
 
 CURVE_POINTS = 200
@@ -153,7 +153,7 @@ def shorten_curves(lines: Sequence[Part]) -> Part | None:
 
 def read_calibrations(run: Run) -> list[Part]:
     """What `lspc calibrate` left for each training seed: cost and reward predicted over eps, an eps per budget."""
-    thresholds = get_task(run.task).thresholds if run.task else DEFAULT_BUDGETS
+    thresholds = thresholds_of(get_task(run.task) if run.task else None)
     found = []
     for path in layout.calibration_paths(run.path):
         values = files.read_json(path)

@@ -1,4 +1,4 @@
-"""Tables and progress bars for the terminal."""
+"""What the terminal shows: tables and lines on standard output, progress bars and warnings on standard error."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column, Table
 
 if TYPE_CHECKING:  # a table of tasks should not wait for JAX
@@ -17,22 +25,80 @@ if TYPE_CHECKING:  # a table of tasks should not wait for JAX
     from lspc.runs.statistics import Interval
     from lspc.tasks import Task
 
-console = Console()
-errors = Console(stderr=True)
+
+def output() -> Console:
+    """Standard output as it is now: a console keeps the width and the colours of the moment it was made."""
+    return Console()
+
+
+def errors() -> Console:
+    return Console(stderr=True)
+
+
+def say(line: str) -> None:
+    """One line on standard output, never cut or wrapped: others read it."""
+    output().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def note(line: str, style: str | None = None) -> None:
+    """One line on standard error."""
+    errors().print(line, style=style, highlight=False, markup=False)
+
+
+def warn(line: str) -> None:
+    note(line, "yellow")
+
+
+class Bars:
+    """Progress bars on standard error, so that piped output stays clean.
+
+    They appear with the first one, so that what is refused at once is refused in one line.
+    """
+
+    def __init__(self, counted: bool) -> None:
+        columns = [
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=10)),
+            BarColumn(bar_width=16),
+            MofNCompleteColumn() if counted else TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("[dim]{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+        ]
+        self._display = Progress(*columns, console=errors(), expand=True)
+        self._bars: dict[str, TaskID] = {}
+
+    def show(self, bar: str, done: float | None = None, total: float | None = None, note: str | None = None) -> None:
+        """How far the work of this name is; what is left out stays as it was."""
+        if bar not in self._bars:
+            self._display.start()
+            self._bars[bar] = self._display.add_task(bar, total=None, note="")
+        told: dict[str, Any] = {} if note is None else {"note": note}
+        self._display.update(self._bars[bar], completed=done, total=total, **told)
+
+    def restart(self, bar: str, total: int, note: str) -> None:
+        """The next part of the work: its time is counted anew."""
+        self.show(bar)
+        self._display.reset(self._bars[bar], total=total, note=note)
+
+    def advance(self, bar: str) -> None:
+        self.show(bar)
+        self._display.advance(self._bars[bar])
+
+    def warn(self, line: str) -> None:
+        """A line above the bars."""
+        self._display.console.print(line, style="yellow", highlight=False, markup=False)
+
+    def close(self) -> None:
+        if self._bars:
+            self._display.stop()
 
 
 @contextmanager
-def progress(*, counted: bool = False) -> Iterator[Progress]:
-    """A progress display on standard error, so that piped output stays clean."""
-    columns = [
-        TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=10)),
-        BarColumn(bar_width=16),
-        MofNCompleteColumn() if counted else TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
-    ]
-    with Progress(*columns, console=errors, expand=True) as display:
-        yield display
+def progress(*, counted: bool = False) -> Iterator[Bars]:
+    bars = Bars(counted)
+    try:
+        yield bars
+    finally:
+        bars.close()
 
 
 def evaluation_table(rows: "Sequence[Summary]", task: "Task") -> Table:

@@ -15,7 +15,7 @@ from lspc.runs import Record, Run
 from lspc.runs.grouping import PolicyKey, group_by_policy
 from lspc.runs.record import returns_by_seed
 from lspc.runs.statistics import bootstrap
-from lspc.tasks import DEFAULT_BUDGETS, Task, get_task
+from lspc.tasks import Task, get_task, thresholds_of
 
 DATA_POINTS = 4000
 Part = dict[str, Any]
@@ -39,7 +39,7 @@ class Source:
 def make_view(name: str | None, sources: Sequence[Source]) -> Part:
     """All that the page shows of one task."""
     task = get_task(name) if name else None
-    thresholds = task.thresholds if task else DEFAULT_BUDGETS
+    thresholds = thresholds_of(task)
     dataset = next((source.dataset for source in sources if source.run.task == name and source.dataset), None)
     groups, own, conflicts = group_by_policy([(source.run, source.records) for source in sources], name)
     at_home = {key.family for key in own}

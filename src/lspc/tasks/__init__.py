@@ -28,6 +28,7 @@ __all__ = [
     "normalised_cost",
     "normalised_reward",
     "task_of",
+    "thresholds_of",
 ]
 
 NAMED_IN_DATA = "the one named in the data"
@@ -105,6 +106,11 @@ def task_of(metadata: Mapping[str, Any], name: str | None = NAMED_IN_DATA) -> Ta
         return get_task(str(metadata.get("task", "")))
     except UserError:
         return None
+
+
+def thresholds_of(task: Task | None) -> tuple[int, int, int]:
+    """The budgets to judge by: the task's, or the usual ones where no task is known."""
+    return task.thresholds if task else DEFAULT_BUDGETS
 
 
 def normalised_reward(task: Task, returns: Values) -> Values:

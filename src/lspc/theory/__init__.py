@@ -7,7 +7,14 @@ print(theory.checks_table(rows))
 """
 
 from lspc.theory.checks import Row, check
-from lspc.theory.output import checks_table, save_checks, save_samples, slopes_table
+from lspc.theory.output import (
+    checks_table,
+    run_checks,
+    run_sample_complexity,
+    save_checks,
+    save_samples,
+    slopes_table,
+)
 from lspc.theory.samples import SIZES, Samples, Slope, sample_complexity, slopes, vacuity
 
 __all__ = [
@@ -17,6 +24,8 @@ __all__ = [
     "Slope",
     "check",
     "checks_table",
+    "run_checks",
+    "run_sample_complexity",
     "sample_complexity",
     "save_checks",
     "save_samples",

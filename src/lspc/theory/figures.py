@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from lspc.report.figures import BUDGET_COLOUR, EPISODE_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
+from lspc.report.drawing import BUDGET_COLOUR, EPISODE_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
 from lspc.theory import bounds, examples
 from lspc.theory.checks import Row
 from lspc.theory.samples import Samples

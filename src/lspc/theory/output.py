@@ -1,16 +1,41 @@
 """The results as tables for the terminal, and as a folder of records and figures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.table import Table
 
 from lspc import files
-from lspc.theory.checks import Row
-from lspc.theory.samples import QUANTITIES, Samples, Slope, slopes
+from lspc.errors import UserError
+from lspc.theory.checks import Row, check
+from lspc.theory.samples import QUANTITIES, SIZES, Samples, Slope, sample_complexity, slopes, vacuity
 
 PAPER_RATE = 0.25
+
+
+def run_checks(
+    count: int, seed: int, out: Path, on_progress: Callable[[int, int], None]
+) -> tuple[Table, list[dict[str, Any]]]:
+    """Check every statement; figures and records go to `out`. Returns the table, and its rows for JSON."""
+    if count < 1 or seed < 0:
+        raise UserError(f"count must be 1 or more and seed 0 or more, not {count}, {seed}")
+    rows = check(count, seed, on_progress=lambda done: on_progress(done, count))
+    save_checks(rows, out, count=count, seed=seed)
+    return checks_table(rows), [row.record() for row in rows]
+
+
+def run_sample_complexity(
+    seed: int, out: Path, on_progress: Callable[[int, int], None]
+) -> tuple[Table, list[dict[str, Any]]]:
+    """Measure how errors fall with the number of samples, in the same form."""
+    if seed < 0:
+        raise UserError(f"the seed must be 0 or more, not {seed}")
+    samples = sample_complexity(SIZES, seed=seed, on_progress=lambda done: on_progress(done, len(SIZES)))
+    save_samples(samples, vacuity(seed=seed), out)
+    fitted = slopes(samples)
+    return slopes_table(fitted, samples), [vars(slope) for slope in fitted]
 
 
 def checks_table(rows: Sequence[Row]) -> Table:

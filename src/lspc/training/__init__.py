@@ -2,7 +2,7 @@
 
 from lspc.training.chunk import init_states, make_chunk
 from lspc.training.loop import Interim, Interrupted, Progress, train
-from lspc.training.sweep import first_unshared_setting, train_sweep
+from lspc.training.sweep import first_unshared_setting, train_each, train_sweep
 
 __all__ = [
     "Interim",
@@ -12,5 +12,6 @@ __all__ = [
     "init_states",
     "make_chunk",
     "train",
+    "train_each",
     "train_sweep",
 ]

@@ -39,6 +39,13 @@ def train_sweep(
     )  # fmt: skip
 
 
+def train_each(dataset: Dataset, runs: Mapping[Path, Resolved], *, method: str = "lspc", **options: Any) -> None:
+    """Train one run in each folder: at once where their settings allow it, else one after the other."""
+    alone = first_unshared_setting(method, [config for config, _ in runs.values()])
+    for part in [{out: run} for out, run in runs.items()] if alone else [runs]:
+        train_sweep(dataset, part, method=method, **options)
+
+
 def first_unshared_setting(method: str, configs: Sequence[Any]) -> str | None:
     """The first setting whose difference forbids that these runs are trained together."""
     can_differ = getattr(algos.get(method), "POLICY_SETTINGS", ())

@@ -81,13 +81,19 @@ def collect(
     seed: int = 0,
     compact: bool = False,
     workers: int | None = None,
+    on_start: Callable[[int, int], None] | None = None,
     on_progress: Progress | None = None,
 ) -> data.Dataset:
-    """Collect a dataset for `task` and write it to `out`; the same arguments give the same file, byte for byte."""
+    """Collect a dataset for `task` and write it to `out`; the same arguments give the same file, byte for byte.
+
+    `on_start` hears the number of agents and the steps of each.
+    """
     task = get_task(task) if isinstance(task, str) else task
     out = Path(out)
     steps = SUITES[task.suite].collect_steps if steps is None else steps
     check(task, out, agents=agents, steps=steps, episodes=episodes, seed=seed, workers=workers)
+    if on_start:
+        on_start(agents, steps)
     workers = usable_cores() if workers is None else workers
     episodes = task.dataset_episodes if episodes is None else episodes
     specs = population(task, agents, steps, warmup, seed)

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.report import curves
-from lspc.report.sweeps import converse_figure, restriction_sweep_figure, setting_figure
+from lspc.report import drawing
+from lspc.report.figures import draw
 from lspc.runs import Record
 from lspc.tasks import get_task
 
@@ -24,7 +24,7 @@ SPAN = BALL.reward_max - BALL.reward_min
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     figures: list[Figure] = []
-    monkeypatch.setattr(curves, "save", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(drawing, "save", lambda figure, path: figures.append(figure))
     return figures
 
 
@@ -57,7 +57,8 @@ def others() -> list[Record]:
 
 
 def test_reward_and_cost_over_eps(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
-    restriction_sweep_figure(make_run(tmp_path / "run", data_file, swept() + others()), tmp_path / "unused.png")
+    run = make_run(tmp_path / "run", data_file, swept() + others())
+    draw("restriction-sweep", tmp_path / "unused.png", runs=[run])
     cost, reward = lines(drawn[0], 1), lines(drawn[0], 0)
     assert cost["LSPC-O"] == ([0.5, 1, 2], pytest.approx([8 / 40, 16 / 40, 32 / 40]))
     assert reward["LSPC-O"][1] == pytest.approx([(500 + c - BALL.reward_min) / SPAN for c in (8, 16, 32)])
@@ -72,11 +73,12 @@ def test_reward_and_cost_over_eps(tmp_path: Path, data_file: Path, drawn: list[F
 
 def test_no_seed_joins_or_leaves_on_the_way(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
     extra = episodes("LSPC-O", [400.0], seed=0, eps=1.5)
-    restriction_sweep_figure(make_run(tmp_path / "a", data_file, swept() + extra + others()), tmp_path / "unused.png")
+    both = make_run(tmp_path / "a", data_file, swept() + extra + others())
+    draw("restriction-sweep", tmp_path / "unused.png", runs=[both])
     assert lines(drawn[0], 1)["LSPC-O"][0] == [0.5, 1, 2]  # both seeds, where both were measured
 
     alone = [r for r in swept() if r.training_seed == 0 or r.restriction is None]
-    restriction_sweep_figure(make_run(tmp_path / "b", data_file, alone + others()), tmp_path / "unused.png")
+    draw("restriction-sweep", tmp_path / "unused.png", runs=[make_run(tmp_path / "b", data_file, alone + others())])
     found = lines(drawn[1], 1)
     assert found["LSPC-O"] == ([0.5, 1, 2], pytest.approx([4 / 40, 8 / 40, 16 / 40]))  # seed 0 at every eps
     assert found["CVAE, sampled"][1] == pytest.approx([20 / 40] * 2)
@@ -86,9 +88,8 @@ def test_no_seed_joins_or_leaves_on_the_way(tmp_path: Path, data_file: Path, dra
 def test_guarded_and_sampled_episodes_stay_out(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
     watched = [replace(record, guard=10.0) for record in episodes("LSPC-O", [900], eps=0.5)]
     noisy = episodes("LSPC-O", [900], eps=0.5, mode="sampled")
-    restriction_sweep_figure(
-        make_run(tmp_path / "run", data_file, watched + noisy + swept() + others()), tmp_path / "unused.png"
-    )
+    run = make_run(tmp_path / "run", data_file, watched + noisy + swept() + others())
+    draw("restriction-sweep", tmp_path / "unused.png", runs=[run])
     assert lines(drawn[0], 1)["LSPC-O"][1] == pytest.approx([8 / 40, 16 / 40, 32 / 40])
 
 
@@ -115,25 +116,25 @@ def test_a_sweep_that_is_not_there_is_told_how_to_make(tmp_path: Path, data_file
         ),
     ]:
         with pytest.raises(UserError, match=told):
-            restriction_sweep_figure(run, out)
+            draw("restriction-sweep", out, runs=[run])
 
 
 def test_the_converse_beside_it(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
     usual = make_run(tmp_path / "run", data_file, swept())
     converse = make_run(tmp_path / "converse", data_file, swept("converse LSPC-O", 2.0), roles="converse")
-    converse_figure(usual, converse, tmp_path / "unused.png")
+    draw("converse", tmp_path / "unused.png", runs=[usual, converse])
     assert lines(drawn[0], 1) == {
         "LSPC-O, seeds 0, 1": ([0.5, 1, 2], pytest.approx([8 / 40, 16 / 40, 32 / 40])),
         "converse LSPC-O, seeds 0, 1": ([0.5, 1, 2], pytest.approx([16 / 40, 32 / 40, 64 / 40])),
     }
     with pytest.raises(UserError, match=f"{converse} is not a run with roles safety-first"):
-        converse_figure(converse, usual, tmp_path / "unused.png")
+        draw("converse", tmp_path / "unused.png", runs=[converse, usual])
     longer = make_run(tmp_path / "longer", data_file, swept("converse LSPC-O"), roles="converse", steps=900)
     with pytest.raises(UserError, match=f"{usual} and {longer} also differ in steps: 500 and 900"):
-        converse_figure(usual, longer, tmp_path / "unused.png")
+        draw("converse", tmp_path / "unused.png", runs=[usual, longer])
     few = make_run(tmp_path / "few", data_file, episodes("converse LSPC-O", [1]), roles="converse")
     with pytest.raises(UserError, match="--policies 'converse LSPC-O' --actions deterministic --restrictions"):
-        converse_figure(usual, few, tmp_path / "unused.png")
+        draw("converse", tmp_path / "unused.png", runs=[usual, few])
 
 
 def of_value(folder: Path, data: Path | Dataset, cost: float, **settings: Any) -> Path:
@@ -154,7 +155,7 @@ def test_points_by_the_value_of_a_setting(tmp_path: Path, data_file: Path, drawn
     runs = [
         of_value(tmp_path / f"{xi}", data_file, cost, expectile=xi) for xi, cost in ((0.7, 8), (0.5, 16), (0.9, 4))
     ]
-    setting_figure(runs, "expectile", tmp_path / "unused.png")
+    draw("expectile", tmp_path / "unused.png", runs=runs)
     axes = drawn[0].axes[1]
     found = {str(bars.get_label()): bars for bars in axes.containers}
     assert list(found) == ["LSPC-O", "LSPC-S", "CVAE, sampled"]
@@ -176,12 +177,10 @@ def test_runs_of_one_value_are_further_seeds_of_it(tmp_path: Path, data_file: Pa
             tmp_path / name, data_file, records + episodes("CVAE", [0], seed=seed, mode="sampled"), expectile=xi
         )
 
-    setting_figure([run("a", 0.5, 0, 4), run("b", 0.5, 1, 12), run("c", 0.7, 0, 40)], "expectile", tmp_path / "u.png")
+    draw("expectile", tmp_path / "u.png", runs=[run("a", 0.5, 0, 4), run("b", 0.5, 1, 12), run("c", 0.7, 0, 40)])
     assert list(drawn[0].axes[1].containers[0].lines[0].get_ydata()) == pytest.approx([8 / 40, 1])  # pyright: ignore
     with pytest.raises(UserError, match=r"d and .*e: different results for the same episodes"):
-        setting_figure(
-            [run("d", 0.5, 0, 4), run("e", 0.5, 0, 5), run("f", 0.7, 0, 1)], "expectile", tmp_path / "u.png"
-        )
+        draw("expectile", tmp_path / "u.png", runs=[run("d", 0.5, 0, 4), run("e", 0.5, 0, 5), run("f", 0.7, 0, 1)])
 
 
 def test_runs_that_differ_in_more_are_refused_by_name(tmp_path: Path, data_file: Path) -> None:
@@ -192,15 +191,14 @@ def test_runs_that_differ_in_more_are_refused_by_name(tmp_path: Path, data_file:
     elsewhere = of_value(tmp_path / "elsewhere", small_dataset(seed=1), 8, expectile=0.5)
     other_task = of_value(tmp_path / "task", data_file, 8, expectile=0.5, task="CarRun")
     lam = [of_value(tmp_path / f"l{v}", data_file, 8, cost_temperature=v, cost_share=0.2) for v in (1.0, 2.0)]
-    for runs, setting, told in [
-        ([], "expectile", "name two runs or more that differ in expectile: there are none"),
+    for runs, name, told in [
         ([base, base], "expectile", "name two runs or more that differ in expectile: all have 0.7"),
         ([base, longer], "expectile", f"{base} and {longer} also differ in steps: 500 and 900"),
         ([base, newer], "expectile", "also differ in cost_mask: nothing and None"),
         ([base, elsewhere], "expectile", "also differ in dataset"),
         ([base, other_task], "expectile", "also differ in task: BallRun and CarRun"),
-        ([base, xi], "cost_temperature", f"{base} has no setting cost_temperature: it is a run of lspc"),
-        (lam, "cost_temperature", "trained with cost_share 0.2, which overrules cost_temperature.*--cost-share None"),
+        ([base, xi], "lambda", f"{base} has no setting cost_temperature: it is a run of lspc"),
+        (lam, "lambda", "trained with cost_share 0.2, which overrules cost_temperature.*--cost-share None"),
         ([base, make_run(tmp_path / "bare", data_file)], "expectile", "has no evaluations.jsonl"),
         (
             [base, make_run(tmp_path / "part", data_file, episodes("LSPC-O", [1]), expectile=0.5)],
@@ -209,7 +207,7 @@ def test_runs_that_differ_in_more_are_refused_by_name(tmp_path: Path, data_file:
         ),
     ]:
         with pytest.raises(UserError, match=told):
-            setting_figure(runs, setting, tmp_path / "unused.png")
+            draw(name, tmp_path / "unused.png", runs=runs)
 
 
 def test_the_same_records_give_the_same_files(tmp_path: Path, data_file: Path) -> None:
@@ -219,9 +217,9 @@ def test_the_same_records_give_the_same_files(tmp_path: Path, data_file: Path) -
         of_value(tmp_path / f"{v}", data_file, 8 * v, cost_temperature=v, cost_share=None) for v in (1.0, 4.0, 2.0)
     ]
     for folder in ("a", "b"):
-        restriction_sweep_figure(run, tmp_path / folder / "eps.png")
-        converse_figure(run, converse, tmp_path / folder / "converse.png")
-        setting_figure(lam, "cost_temperature", tmp_path / folder / "lambda.png")
+        draw("restriction-sweep", tmp_path / folder / "eps.png", runs=[run])
+        draw("converse", tmp_path / folder / "converse.png", runs=[run, converse])
+        draw("lambda", tmp_path / folder / "lambda.png", runs=lam)
     for name in ("eps.png", "converse.png", "lambda.png"):
         content = (tmp_path / "a" / name).read_bytes()
         assert content.startswith(b"\x89PNG")

@@ -1,23 +1,20 @@
 """The paper's transfer figure: policies trained on one road and traffic, measured on all of them."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 from matplotlib.axes import Axes
 
 from lspc.errors import UserError
 from lspc.evaluation import Summary, summarise
-from lspc.report.figures import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
+from lspc.report.drawing import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
+from lspc.report.figures import Request
 from lspc.runs import Run, layout
 from lspc.runs.record import group
 from lspc.tasks import all_tasks, get_task
 
 
-def transfer_figure(runs: Sequence[Path], out: Path, policy: str = "LSPC-O") -> None:
+def draw(asked: Request) -> None:
     """Bars for each task (reward plain, cost hatched) and each run; lines are the cost budgets."""
-    if not runs:
-        raise UserError("name the runs to compare: lspc figure transfer runs/easysparse runs/harddense")
+    runs, policy = asked.runs, asked.policy
     opened = [Run.open(run) for run in runs]
     measured = [_summarise(run, policy) for run in opened]
     tasks = [task for task in all_tasks() if any(task.name in rows for rows in measured)]
@@ -51,7 +48,7 @@ def transfer_figure(runs: Sequence[Path], out: Path, policy: str = "LSPC-O") -> 
     axes.set_title(f"{policy}: zero-shot transfer", color=TEXT_COLOUR, fontweight="bold")
     tidy(axes)
     axes.legend(ncols=2, framealpha=0.95)
-    save(figure, out)
+    save(figure, asked.out)
 
 
 def _summarise(run: Run, policy: str) -> dict[str, Summary]:

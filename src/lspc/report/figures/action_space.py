@@ -14,8 +14,10 @@ from lspc.algos.parts import iql
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
-from lspc.report.figures import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
+from lspc.report.drawing import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
+from lspc.report.figures import Request
 from lspc.report.gather import STATES
+from lspc.runs import Run
 
 POLICIES = ("CVAE", "LSPC-S", "LSPC-O")
 COLOURS: dict[str, str] = dict(zip(reversed(POLICIES), SERIES_COLOURS, strict=False))
@@ -37,12 +39,14 @@ class Drawn(NamedTuple):
     values: np.ndarray
 
 
-def action_space_figure(path: Path, dataset: Dataset, out: Path, seed: int | None = None) -> None:
+def draw(asked: Request) -> None:
     """Left: where each policy's actions lie. Right: what the CVAE's are worth, and which part of them is kept."""
-    trained = load_policy(path, seed=seed)
+    path = asked.runs[0]
+    dataset = asked.dataset or Run.open(path).require_dataset()
+    trained = load_policy(path, seed=asked.seed)
     net = _checked(trained, dataset, path)
     row = telling_row(net, dataset)
-    drawn = draw(net, dataset.observations[row])
+    drawn = draw_actions(net, dataset.observations[row])
     first, second = widest(drawn.actions["CVAE"])
     plane = {policy: actions[:, [first, second]] for policy, actions in drawn.actions.items()}
     figure = new_figure(12, 5.4)
@@ -58,7 +62,7 @@ def action_space_figure(path: Path, dataset: Dataset, out: Path, seed: int | Non
     left.set_ylabel(f"action[{second}]")
     handles = [handle for axes in (left, right) for handle in axes.get_legend_handles_labels()[0]]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    save(figure, out)
+    save(figure, asked.out)
 
 
 def _checked(trained: TrainedPolicy, dataset: Dataset, path: Path) -> LspcPolicy:
@@ -83,7 +87,7 @@ def telling_row(net: LspcPolicy, dataset: Dataset) -> int:
     return int(rows[np.asarray(costs).reshape(len(rows), PROBES).std(axis=1).argmax()])
 
 
-def draw(net: LspcPolicy, observation: np.ndarray) -> Drawn:
+def draw_actions(net: LspcPolicy, observation: np.ndarray) -> Drawn:
     """The same noise for every policy, so that they differ in nothing else."""
     noise = np.random.default_rng(NOISE_SEED).standard_normal((DRAWS, net.noise_dim), dtype=np.float32)
     states = jnp.broadcast_to(jnp.asarray(observation, jnp.float32), (DRAWS, len(observation)))

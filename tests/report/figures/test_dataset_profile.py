@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lspc.data import Dataset
-from lspc.report.figures import dataset_profile_figure
+from lspc.report.figures.dataset_profile import dataset_profile_figure
 
 
 def episodes_of_one_step(costs: list[float]) -> Dataset:
@@ -46,6 +46,6 @@ def test_the_same_data_gives_the_same_file(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_pyplot_is_never_imported() -> None:
-    look = "import sys, lspc.report.figures; print('matplotlib.pyplot' in sys.modules)"
+    look = "import sys, lspc.report.figures.dataset_profile; print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -10,8 +10,10 @@ from helpers.made_runs import episodes, make_run
 from matplotlib.figure import Figure
 
 from lspc.errors import UserError
-from lspc.report import curves
-from lspc.report.curves import group_by_updates, make_point, training_curves_figure
+from lspc.report import drawing
+from lspc.report.figures import draw
+from lspc.report.figures.training_curves import group_by_updates
+from lspc.report.measured import make_point
 from lspc.runs import Record, layout, record
 from lspc.runs.statistics import Interval
 from lspc.tasks import get_task
@@ -42,7 +44,7 @@ def two_seeds(shift: float = 0.0) -> list[Record]:
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     figures: list[Figure] = []
-    monkeypatch.setattr(curves, "save", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(drawing, "save", lambda figure, path: figures.append(figure))
     return figures
 
 
@@ -58,7 +60,7 @@ def series(figure: Figure) -> list[dict[str, tuple[list[float], list[float]]]]:
 
 
 def test_what_is_drawn(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
-    training_curves_figure([curve(tmp_path / "run", data_file, two_seeds())], tmp_path / "unused.png")
+    draw("training-curves", tmp_path / "unused.png", runs=[curve(tmp_path / "run", data_file, two_seeds())])
     reward, cost = series(drawn[0])
     assert cost["LSPC-O"] == ([100, 200], pytest.approx([20 / 40, 4 / 40]))
     assert reward["LSPC-O"] == (
@@ -81,7 +83,7 @@ def test_the_cvae_is_drawn_sampled_and_says_so(tmp_path: Path, data_file: Path, 
     records = [
         *after(100, "LSPC-S", [4]), *after(100, "CVAE", [4]), *after(100, "CVAE", [8], mode="sampled"),
     ]  # fmt: skip
-    training_curves_figure([curve(tmp_path / "run", data_file, records)], tmp_path / "unused.png")
+    draw("training-curves", tmp_path / "unused.png", runs=[curve(tmp_path / "run", data_file, records)])
     named = {label: ys for label, (_, ys) in series(drawn[0])[1].items() if not label.startswith("_")}
     assert named == {"LSPC-S": pytest.approx([4 / 40]), "CVAE, sampled": pytest.approx([8 / 40])}
 
@@ -91,7 +93,7 @@ def test_runs_are_told_apart_by_name_and_dashes_policies_by_colour(
 ) -> None:
     one = curve(tmp_path / "one", data_file, two_seeds() + after(100, "LSPC-S", [0]))
     two = curve(tmp_path / "two", data_file, two_seeds(4))
-    training_curves_figure([one, two], tmp_path / "unused.png")
+    draw("training-curves", tmp_path / "unused.png", runs=[one, two])
     lines = {str(line.get_label()): line for line in drawn[0].axes[0].get_lines()}
     assert list(lines) == ["LSPC-O, one", "LSPC-S", "LSPC-O, two"]  # a run is named where its policy is not alone
     colours = [line.get_color() for line in lines.values()]
@@ -102,7 +104,7 @@ def test_runs_are_told_apart_by_name_and_dashes_policies_by_colour(
 
 def test_runs_of_one_name_have_their_whole_path(tmp_path: Path, data_file: Path, drawn: list[Figure]) -> None:
     runs = [curve(tmp_path / seed / "run", data_file, two_seeds()) for seed in "ab"]
-    training_curves_figure(runs, tmp_path / "unused.png")
+    draw("training-curves", tmp_path / "unused.png", runs=runs)
     assert [line.get_label() for line in drawn[0].axes[0].get_lines()] == [f"LSPC-O, {run}" for run in runs]
 
 
@@ -129,26 +131,26 @@ def test_refusals(tmp_path: Path, data_file: Path) -> None:
     torn = curve(tmp_path / "torn", data_file, [*after(100, "LSPC-O", [1]), *after(200, "LSPC-O", [1], seed=1)])
     sampled = curve(tmp_path / "sampled", data_file, after(100, "LSPC-O", [1], mode="sampled"))
     for runs, told in [
-        ([], "name the runs to draw"),
+        ([], "training-curves was given 0 runs; the command is: lspc figure training-curves RUN ..."),
         ([bare], f"{bare} has no curve.jsonl: train with --evaluate-every"),
         ([ball, car], f"{car} is about CarRun, {ball} about BallRun"),
         ([torn], "LSPC-O of every seed after no number of updates"),
         ([sampled], "holds nothing to draw"),
     ]:
         with pytest.raises(UserError, match=told):
-            training_curves_figure(runs, out)
+            draw("training-curves", out, runs=runs)
     assert not out.exists()
 
 
 def test_the_same_records_give_the_same_file(tmp_path: Path, data_file: Path) -> None:
     run = curve(tmp_path / "run", data_file, two_seeds())
     for name in ("a.png", "b.png"):
-        training_curves_figure([run], tmp_path / name)
+        draw("training-curves", tmp_path / name, runs=[run])
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_without_a_task_is_about_what_it_was_measured_on(tmp_path: Path, data_file: Path) -> None:
     run = curve(tmp_path / "run", data_file, two_seeds(), task=None)
-    training_curves_figure([run], tmp_path / "a.png")
+    draw("training-curves", tmp_path / "a.png", runs=[run])
     assert (tmp_path / "a.png").exists()

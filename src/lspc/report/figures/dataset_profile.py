@@ -1,7 +1,4 @@
-"""Pictures made from data and results, each one function that writes one file.
-
-They use matplotlib's object interface, never pyplot, so drawing leaves no state behind and needs no screen.
-"""
+"""The paper's picture of a dataset: cost against reward of its episodes, and how their costs spread."""
 
 import math
 from collections.abc import Sequence
@@ -9,24 +6,26 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from lspc.data import Dataset
-from lspc.files import atomic_path
+from lspc.report.drawing import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR, new_figure, save, tidy
+from lspc.report.figures import Request
+from lspc.tasks import task_of, thresholds_of
 
-# Okabe and Ito's blue and vermilion: told apart by every common kind of colour vision.
-EPISODE_COLOUR = "#0072B2"
-BUDGET_COLOUR = "#D55E00"
-SERIES_COLOURS = (EPISODE_COLOUR, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""The rest of their palette, for what is compared side by side."""
-TEXT_COLOUR = "#333333"
 MOST_BARS = 40
 
 
+def draw(asked: Request) -> None:
+    dataset = asked.dataset
+    assert dataset is not None
+    task = asked.task or task_of(dataset.metadata)
+    title = task.name if task else Path(dataset.source).name
+    dataset_profile_figure(dataset, thresholds_of(task), asked.out, title)
+
+
 def dataset_profile_figure(dataset: Dataset, thresholds: Sequence[float], path: str | Path, title: str) -> None:
-    """Write the paper's picture of a dataset, a PNG: cost against reward per episode, and how costs spread.
+    """Left: cost against reward per episode. Right: how costs spread.
 
     Dashed lines are the cost budgets; the legend says what share of the episodes is inside each.
     """
@@ -42,30 +41,6 @@ def dataset_profile_figure(dataset: Dataset, thresholds: Sequence[float], path: 
         tidy(axes)
     _name_budgets(right, dataset, thresholds)
     save(figure, path)
-
-
-def maps_figure(path: str | Path) -> None:
-    """Write the roads of MetaDrive's three block sequences side by side."""
-    from lspc.sims.metadrive import ROADS, map_picture
-
-    figure = new_figure(12, 4.4)
-    for axes, (name, road) in zip(figure.subplots(1, len(ROADS)), ROADS.items(), strict=True):
-        axes.imshow(map_picture(road.blocks))
-        axes.set_title(f"{name}: {road.blocks}", color=TEXT_COLOUR, fontweight="bold")
-        axes.set_axis_off()
-    save(figure, path)
-
-
-def new_figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def save(figure: Figure, path: str | Path) -> None:
-    with atomic_path(path) as temporary:
-        # Without the library's version in it, the same data gives the same file.
-        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
 
 
 def _draw_episodes(axes: Axes, dataset: Dataset) -> None:
@@ -117,12 +92,3 @@ def _name_budgets(axes: Axes, dataset: Dataset, thresholds: Sequence[float]) -> 
         counts = f"{len(dataset.episodes):,} episodes, of which"
         legend = axes.legend([line] * len(labels), labels, title=counts, loc="best", framealpha=0.95)
         legend.get_title().set_color(TEXT_COLOUR)
-
-
-def tidy(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#DDDDDD", linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=TEXT_COLOUR)
-    axes.xaxis.label.set_color(TEXT_COLOUR)
-    axes.yaxis.label.set_color(TEXT_COLOUR)

@@ -21,8 +21,8 @@ from lspc.algos.parts import iql
 from lspc.cli import main
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.report import actions
-from lspc.report.actions import action_space_figure, convex_hull, density, level_of, telling_row, widest
+from lspc.report.figures import action_space, draw
+from lspc.report.figures.action_space import convex_hull, density, level_of, telling_row, widest
 
 SMALL = lspc.Config(hidden=(8, 8), latent_dim=4)
 
@@ -56,7 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, dataset: Dataset) -> Path:
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     figures: list[Figure] = []
-    monkeypatch.setattr(actions, "save", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(action_space, "save", lambda figure, path: figures.append(figure))
     return figures
 
 
@@ -108,9 +108,9 @@ def test_the_two_widest_dimensions_in_their_order() -> None:
 def test_the_state_is_the_one_where_the_critic_of_cost_is_in_most_doubt(
     run: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actions, "STATES", 12)
+    monkeypatch.setattr(action_space, "STATES", 12)
     net = net_of(run)
-    rows = np.linspace(0, dataset.transitions - 1, actions.STATES).astype(int)
+    rows = np.linspace(0, dataset.transitions - 1, action_space.STATES).astype(int)
     noise = np.random.default_rng(5).standard_normal((400, net.noise_dim), dtype=np.float32)
     spreads = {}
     for row in rows.tolist():
@@ -124,7 +124,7 @@ def test_the_state_is_the_one_where_the_critic_of_cost_is_in_most_doubt(
 
 
 def test_what_is_drawn(run: Path, dataset: Dataset, drawn: list[Figure], tmp_path: Path) -> None:
-    action_space_figure(run, dataset, tmp_path / "unused.png")
+    draw("action-space", tmp_path / "unused.png", runs=[run], dataset=dataset)
     net, row = net_of(run), telling_row(net_of(run), dataset)
     left, right, _ = drawn[0].axes
     assert drawn[0].get_suptitle() == f"BallRun, seed 3: actions in row {row:,} of the data"
@@ -132,8 +132,8 @@ def test_what_is_drawn(run: Path, dataset: Dataset, drawn: list[Figure], tmp_pat
 
     dots = right.collections[0]
     places, values = np.asarray(dots.get_offsets()), np.asarray(dots.get_array())
-    states = jnp.asarray(np.repeat(dataset.observations[row : row + 1], actions.DRAWS, axis=0))
-    assert places.shape == (actions.DRAWS, 2)
+    states = jnp.asarray(np.repeat(dataset.observations[row : row + 1], action_space.DRAWS, axis=0))
+    assert places.shape == (action_space.DRAWS, 2)
     worth = iql.twin(net.reward_q, net.normaliser(states), jnp.asarray(places, jnp.float32), is_cost=False)
     assert values == pytest.approx(np.asarray(worth), abs=1e-5)
 
@@ -154,7 +154,7 @@ def test_what_is_drawn(run: Path, dataset: Dataset, drawn: list[Figure], tmp_pat
 
 def test_the_same_run_gives_the_same_file(run: Path, dataset: Dataset, tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
-        action_space_figure(run, dataset, tmp_path / name, seed=3)
+        draw("action-space", tmp_path / name, runs=[run], dataset=dataset, seed=3)
     content = (tmp_path / "a.png").read_bytes()
     assert content.startswith(b"\x89PNG")
     assert content == (tmp_path / "b.png").read_bytes()
@@ -165,7 +165,7 @@ def test_more_dimensions_and_a_policy_that_always_does_the_same(
 ) -> None:
     four = replace(dataset, actions=np.tile(dataset.actions, 2))
     run = lspc_run(tmp_path / "four", four)
-    action_space_figure(run, four, tmp_path / "unused.png")
+    draw("action-space", tmp_path / "unused.png", runs=[run], dataset=four)
     left = drawn[0].axes[0]
     assert re.fullmatch(r"action\[[0-3]\]", left.get_xlabel())
     assert left.get_xlabel() < left.get_ylabel()
@@ -175,7 +175,7 @@ def test_more_dimensions_and_a_policy_that_always_does_the_same(
         lambda net: net.decoder, net_of(run), replace_fn=lambda decoder: jax.tree.map(jnp.zeros_like, decoder)
     )
     policy.save(run / "policy" / "seed-3", net, files.read_json(run / "policy" / "seed-3" / "card.json"))
-    action_space_figure(run, four, tmp_path / "still.png")
+    draw("action-space", tmp_path / "still.png", runs=[run], dataset=four)
 
 
 def test_refusals(run: Path, dataset: Dataset, tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ def test_refusals(run: Path, dataset: Dataset, tmp_path: Path) -> None:
         (run_of(tmp_path / "bc", dataset, cloned, Spec.of(dataset), "bc", config), dataset, "is of an LSPC run"),
     ]:
         with pytest.raises(UserError, match=told):
-            action_space_figure(folder, data, out)
+            draw("action-space", out, runs=[folder], dataset=data)
     with pytest.raises(UserError, match="has no seed 0: it has 3"):
-        action_space_figure(run, dataset, out, seed=0)
+        draw("action-space", out, runs=[run], dataset=dataset, seed=0)
     assert not out.exists()
 
 
@@ -205,7 +205,8 @@ def test_the_verb_refuses_the_wrong_number_of_runs_and_missing_data(
         (["converse", run], "the command is: lspc figure converse RUN CONVERSE_RUN"),
         (["dataset-profile"], "name the dataset: lspc figure dataset-profile --data FILE"),
         (["action-space", run], "is not at arrays any more: say --data FILE"),
-        (["lambda"], "name two runs or more that differ in cost_temperature"),
+        (["lambda"], "was given 0 runs; the command is: lspc figure lambda RUN ..."),
+        (["portrait"], "unknown figure 'portrait': choose one of training-curves, action-space"),
         (["expectile", run], "has no evaluations.jsonl"),
         (["restriction-sweep", run], "has no evaluations.jsonl"),
         (["training-curves", run], "has no curve.jsonl"),

@@ -1,0 +1,73 @@
+"""Calibrating a run: its eps for each budget, from the data it learned from, checked in the simulator if wanted."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lspc.calibration import check, dynamics, fitted_q
+from lspc.calibration.choosing import Calibration, Choice
+from lspc.calibration.pipeline import calibrate_policy
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import load_policy
+from lspc.runs import Run
+from lspc.tasks import Task, get_task, thresholds_of
+
+OnStage = Callable[[str, int, int], None]
+"""Hears what is done, how much of it, and of how much."""
+
+
+class CalibratedRun(NamedTuple):
+    calibration: Calibration
+    choices: list[Choice]
+    """One for each budget."""
+    verification: check.Verification | None
+    task: Task | None
+
+
+def calibrate_run(
+    run: str | Path,
+    dataset: Dataset | None = None,
+    *,
+    budgets: Sequence[float] = (),
+    seed: int | None = None,
+    updates: int = 6_000,
+    verify: bool = False,
+    episodes: int = 50,
+    on_stage: OnStage = lambda what, done, total: None,
+) -> CalibratedRun:
+    """Predict cost and reward at every eps and choose one for each budget, the task's unless given.
+
+    `dataset` must be the one the run learned from; it is looked for where the run found it unless given.
+    """
+    opened = Run.open(run)
+    policy = load_policy(run, seed=seed)
+    dataset = dataset or opened.require_dataset()
+    task = get_task(opened.task) if opened.task else None
+    if verify and task is None:
+        raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
+    budgets = budgets or thresholds_of(task)
+    found = calibrate_policy(
+        policy, dataset, dynamics_config=dynamics.Config(updates=updates),
+        fitted_q_config=fitted_q.Config(updates=updates), on_progress=on_stage,
+    )  # fmt: skip
+    verified = _verify(opened.path, task, found, budgets, episodes, on_stage) if verify and task else None
+    return CalibratedRun(found, [found.choose(budget) for budget in budgets], verified, task)
+
+
+def _verify(
+    run: Path, task: Task, found: Calibration, budgets: Sequence[float], episodes: int, on_stage: OnStage
+) -> check.Verification:
+    stage, done, total = "", 0, 0
+
+    def start(what: str, count: int) -> None:
+        nonlocal stage, done, total
+        stage, done, total = f"verifying {what}", 0, count
+        on_stage(stage, done, total)
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        on_stage(stage, done, total)
+
+    return check.verify(run, task, found, budgets, episodes=episodes, on_start=start, on_episode=advance)

@@ -1,0 +1,121 @@
+"""`lspc calibrate` and `export` on a tiny run."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from helpers.cli import TINY, Cli
+
+from lspc import files
+from lspc.data import Dataset, save
+from lspc.runs import Run
+
+
+@pytest.fixture(scope="module")
+def calibrated(
+    cli: Cli, data_file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A tiny run trained over a range of eps, and what calibrating it said."""
+    out = tmp_path_factory.mktemp("runs") / "calibrated"
+    done = cli("train", "--data", data_file, "--out", out, *TINY)
+    assert done.returncode == 0, done.stderr
+    done = cli("calibrate", out, "--budget", "1", "1e6", "--updates", "20", "--json")
+    return out, done
+
+
+def test_calibrate_tells_every_budget_its_eps(calibrated: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    out, done = calibrated
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert set(told) == {"choices", "calibration"}
+    refused, chosen = told["choices"]
+    assert (refused["budget"], refused["restriction"], refused["cost"]) == (1.0, None, None)
+    assert "the data cannot tell" in refused["why"]
+    assert (chosen["budget"], chosen["restriction"]) == (1e6, 2.0)
+    assert chosen["cost"]["low"] <= chosen["cost"]["mean"] <= chosen["cost"]["high"]
+    eps = [point["restriction"] for point in told["calibration"]["curve"]]
+    assert (eps[0], eps[-1]) == (0.02, 2.0)
+    assert (out / "calibration.png").read_bytes().startswith(b"\x89PNG")
+    assert files.read_json(out / "policy" / "seed-0" / "calibration.json") == told["calibration"]
+
+
+def test_calibrate_prints_a_table_that_fits_and_verifies(
+    cli: Cli, calibrated: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    picture = tmp_path / "pictures" / "curve.png"
+    done = cli("calibrate", calibrated[0], "--updates", "20", "--verify", "--episodes", "1", "--figure", picture)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    assert "…" not in done.stdout
+    words = " ".join(done.stdout.split())
+    assert "reward lost" in words
+    assert "intervals" in words
+    assert [line.split()[0] for line in lines if re.match(r" +\d+ ", line)][-3:] == ["10", "20", "40"]
+    assert done.stdout.split()[-2:] == ["picture:", str(picture)]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    records = files.read_jsonl(calibrated[0] / "verification.jsonl")
+    assert len(records) == len({record["restriction"] for record in records}) > 10
+
+
+def test_export_writes_policy_and_card(
+    cli: Cli, calibrated: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    out = calibrated[0]
+    done = cli("export", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["policy:", str(out / "policy.onnx"), "card:", str(out / "policy.md")]
+    assert "with eps, the restriction, as an input" in (out / "policy.md").read_text()
+    done = cli("export", out, "--budget", "1e6", "--out", tmp_path / "new" / "fixed.onnx")
+    assert done.returncode == 0, done.stderr
+    assert "a cost of at most 1e+06 per episode" in (tmp_path / "new" / "fixed.md").read_text()
+
+
+def test_calibrate_and_export_refuse_what_they_cannot_do(
+    cli: Cli,
+    calibrated: tuple[Path, subprocess.CompletedProcess[str]],
+    trained: tuple[Path, str],
+    dataset: Dataset,
+    tmp_path: Path,
+) -> None:
+    out = calibrated[0]
+    other, few, lost = tmp_path / "other.hdf5", tmp_path / "few.hdf5", tmp_path / "lost"
+    save(dataset.select(range(1, 20)), other, metadata={"task": "BallRun"})
+    description = Run.open(out).describe()
+    described = {**description, "dataset": {**description["dataset"], "source": str(tmp_path / "gone.hdf5")}}
+    shutil.copytree(out, lost)
+    files.write_json(lost / "config.json", described)
+    nameless = tmp_path / "nameless"
+    shutil.copytree(out, nameless)
+    files.write_json(nameless / "config.json", {**description, "task": None})
+    few_run = tmp_path / "few"
+    save(dataset.select(range(5)), few, metadata={"task": "BallRun"})
+    assert cli("train", "--data", few, "--out", few_run, *TINY).returncode == 0
+    cloned = tmp_path / "bc"
+    data = description["dataset"]["source"]
+    small = ("--hidden", "8", "8", "--batch-size", "32", "--steps", "2")
+    assert cli("train", "--data", data, "--out", cloned, "--algo", "bc", *small).returncode == 0
+    onnx = tmp_path / "policy.onnx"
+    for arguments, told in [
+        (["calibrate", out, "--data", other, "--updates", "2"], "is not the data that the policy learned from"),
+        (["calibrate", out, "--data", "nowhere.hdf5"], "nowhere.hdf5: there is no such file"),
+        (["calibrate", lost], "gone.hdf5 any more: say --data FILE"),
+        (["calibrate", nameless, "--verify"], "was not trained for a task: there is no simulator to verify it in"),
+        (["calibrate", few_run, "--updates", "2"], "5 episodes cannot support a calibration; 20 can"),
+        (["calibrate", cloned, "--updates", "2"], "only LSPC has an eps to choose, and this is a policy of bc"),
+        (["calibrate", out, "--seed", "4"], "has no seed 4: it has 0"),
+        (["export", trained[0], "--budget", "10", "--out", onnx], "has no calibration: run `lspc calibrate`"),
+        (["export", out, "--budget", "1", "--out", onnx], "budget 1: the data cannot tell"),
+        (["export", out, "--budget", "-1", "--out", onnx], "a budget must be a number of 0 or more, not -1"),
+        (["export", cloned, "--budget", "9", "--out", onnx], "a policy of bc has none to fix; export it without one"),
+    ]:
+        done = cli(*arguments)
+        assert done.returncode == 1, arguments
+        assert "Traceback" not in done.stderr
+        assert done.stderr.splitlines()[-1].startswith("lspc: ")
+        assert told in done.stderr.splitlines()[-1]
+        assert done.stdout == ""
+    assert not list(tmp_path.glob("policy*"))
