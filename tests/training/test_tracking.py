@@ -19,6 +19,7 @@ from helpers.cli import Cli
 from lspc import algos, files, training
 from lspc.data import Dataset
 from lspc.errors import UserError
+from lspc.runs import Run
 from lspc.training import loop
 from lspc.training.tracking import TRACKERS, make_trackers, open_trackers
 
@@ -191,7 +192,7 @@ def test_wandb_knows_the_settings_and_the_group(dataset: Dataset, tmp_path: Path
     assert (told.project, told.run_group, told.display_name) == ("lspc", "first", "first-seed-3")
     config = {item.key: json.loads(item.value_json) for item in told.config.update if item.key}
     assert config["training_seed"] == 3
-    assert config["config"] == files.read_run(out)["config"]
+    assert config["config"] == Run.open(out).config
 
 
 class Server:
