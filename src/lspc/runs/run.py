@@ -1,7 +1,7 @@
 """A run: the folder that training makes, opened as a typed description, and what can be asked of it.
 
-The description, config.json, says what decides the run's numbers (method, settings, seeds, data) and where those came
-from. It is written once, when a folder is claimed, and read here and nowhere else.
+The description says what decides the run's numbers (method, settings, seeds, data) and where those came from. It is
+written once, when a folder is claimed, and read here and nowhere else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ class Run:
         return self.path.resolve().name
 
     def describe(self) -> dict[str, Any]:
-        """What config.json holds."""
+        """What the description on disk holds."""
         values = asdict(self)
         del values["path"]
         return files.as_json(values)

@@ -76,7 +76,7 @@ def train(
 ) -> Path:
     """Train `method` on `dataset` in the folder `out`, or go on with the run that is there; returns the folder.
 
-    The folder holds config.json, metrics.jsonl, the last checkpoints and, at the end, policy/seed-N. `trackers` are
+    The folder holds its description, its metrics, the last checkpoints and, at the end, policy/seed-N. `trackers` are
     names from `lspc.training.tracking.TRACKERS`.
     """
     resolved = Resolved(config, provenance or {})
