@@ -36,8 +36,8 @@ SWEEPS: dict[str, tuple[lspc.Config, ...]] = {
 
 def chunk_of(configs: tuple[lspc.Config, ...], spec: Spec, table: Any) -> Callable[[], None]:
     method = SweepMethod(lspc)
-    chunk = training.make_chunk(method, spec, configs)  # pyright: ignore[reportArgumentType]
-    holder = {"states": training.init_states(method, spec, configs, [0])}  # pyright: ignore[reportArgumentType]
+    chunk = training.make_chunk(method, spec, configs)
+    holder = {"states": training.init_states(method, spec, configs, [0])}
 
     def work() -> None:
         holder["states"], metrics = chunk(holder["states"], jnp.asarray([0]), table, jnp.asarray(0), length=LENGTH)

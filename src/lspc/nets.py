@@ -12,6 +12,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 Activation = Callable[[Array], Array]
 
 
+def match_rank(x: Array, like: Array) -> Array:
+    """`x` with axes of size 1 in front until it has as many as `like`: what else JAX would do silently."""
+    return jnp.expand_dims(x, tuple(range(like.ndim - x.ndim)))
+
+
 class Linear(eqx.Module):
     """y = x W + b, with weights drawn uniformly within 1/sqrt(fan-in) (the released LSPC code's initialisation)."""
 
@@ -26,7 +31,7 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         y = x @ self.weight
-        return y + jnp.broadcast_to(self.bias, y.shape)
+        return y + match_rank(self.bias, y)
 
 
 class MLP(eqx.Module):

@@ -9,11 +9,12 @@ from jaxtyping import install_import_hook
 CHECKED = (
     "lspc.nets",
     "lspc.algos",
-    "lspc.policy",
-    "lspc.training",
+    "lspc.training.chunk",
+    "lspc.training.devices",
     "lspc.calibration",
     "lspc.theory",
-    "lspc.sims.collect",
+    "lspc.sims.collect.ppo",
+    "lspc.sims.collect.agent",
 )
 """Where the numbers are made; the rest of the package handles files and text."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.data import Dataset
+from lspc.nets import match_rank
 from lspc.tasks import Task
 
 Metrics = dict[str, Array]
@@ -90,8 +91,7 @@ class Normaliser(eqx.Module):
         return Normaliser(jnp.asarray(spec.observation_mean), jnp.asarray(spec.observation_std))
 
     def __call__(self, observations: Float[Array, "*batch observation"]) -> Float[Array, "*batch observation"]:
-        mean, std = (jnp.broadcast_to(x, observations.shape) for x in (self.mean, self.std))
-        return (observations - mean) / std
+        return (observations - match_rank(self.mean, observations)) / match_rank(self.std, observations)
 
     def apply_to(self, batch: Batch) -> Batch:
         return batch._replace(observations=self(batch.observations), next_observations=self(batch.next_observations))

@@ -19,7 +19,7 @@ from lspc.algos.base import Metrics, Normaliser, SequencePolicy, Spec
 from lspc.algos.parts.transformer import Dropout, Transformer
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.nets import MLP, Linear
+from lspc.nets import MLP, Linear, match_rank
 from lspc.tasks import Task
 
 
@@ -171,7 +171,7 @@ def table(dataset: Dataset, config: Config) -> Table:
 
 def draw(table: Table, key: PRNGKeyArray, spec: Spec, config: Config) -> Windows:
     last = jax.random.randint(key, (config.batch_size, 1), 0, table.times.shape[0])
-    places = last + jnp.arange(1 - config.context, 1)[None]
+    places = last + match_rank(jnp.arange(1 - config.context, 1), last)
     real = places >= table.starts[last]
     places = jnp.maximum(places, 0)
     columns = {name: getattr(table, name)[places] for name in Windows._fields[:6]}

@@ -14,14 +14,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from lspc.algos.base import Normaliser, Spec
 from lspc.calibration import ensemble
 from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.nets import MLP, Learner
+from lspc.nets import MLP, Learner, match_rank
 
 INITIAL_STATES = 64
 """Initial observations of the data from which policies are rolled out, at most."""
@@ -43,20 +43,26 @@ class Nets(eqx.Module):
 class DynamicsModel(eqx.Module):
     nets: Nets
     normaliser: Normaliser
-    change_mean: Array
-    change_std: Array
-    lowest: Array
-    highest: Array
+    change_mean: Float[Array, " observation"]
+    change_std: Float[Array, " observation"]
+    lowest: Float[Array, " observation"]
+    highest: Float[Array, " observation"]
     """The least and the most of each feature in the data: nothing is believed beyond."""
-    reward_mean: Array
-    reward_std: Array
-    largest_cost: Array
+    reward_mean: Float[Array, ""]
+    reward_std: Float[Array, ""]
+    largest_cost: Float[Array, ""]
 
-    def step(self, observations: Array, actions: Array) -> tuple[Array, Float[Array, "*batch 2"], Array]:
+    def step(
+        self, observations: Float[Array, "*batch observation"], actions: Float[Array, "*batch action"]
+    ) -> tuple[Float[Array, "*batch observation"], Float[Array, "*batch 2"], Float[Array, " *batch"]]:
         """Next observations, (reward, cost), and the chance that the episode goes on."""
         seen = self.normaliser(observations)
-        change = self.nets.motion(seen, actions) * self.change_std + self.change_mean
-        following = jnp.clip(observations + change, self.lowest, self.highest)
+        change_mean, change_std, lowest, highest = (
+            match_rank(feature, observations)
+            for feature in (self.change_mean, self.change_std, self.lowest, self.highest)
+        )
+        change = self.nets.motion(seen, actions) * change_std + change_mean
+        following = jnp.clip(observations + change, lowest, highest)
         outcome = self.nets.outcome(seen, actions, self.normaliser(following))
         reward = outcome[..., 0] * self.reward_std + self.reward_mean
         cost = self.largest_cost * jax.nn.sigmoid(outcome[..., 1])
@@ -72,13 +78,13 @@ class State(eqx.Module):
 class Rows(NamedTuple):
     """Transitions and the number of their episode."""
 
-    observations: Array
-    actions: Array
-    rewards: Array
-    costs: Array
-    next_observations: Array
-    terminated: Array
-    episode: Array
+    observations: Float[Array, "rows observation"]
+    actions: Float[Array, "rows action"]
+    rewards: Float[Array, " rows"]
+    costs: Float[Array, " rows"]
+    next_observations: Float[Array, "rows observation"]
+    terminated: Float[Array, " rows"]
+    episode: Int[Array, " rows"]
 
 
 def tabulate(dataset: Dataset) -> Rows:
@@ -111,12 +117,13 @@ def init(key: PRNGKeyArray, dataset: Dataset, config: Config) -> State:
     return State(Learner.of(nets), model)
 
 
-def loss(nets: Nets, model: DynamicsModel, batch: Rows, weights: Array) -> Array:
+def loss(nets: Nets, model: DynamicsModel, batch: Rows, weights: Float[Array, " rows"]) -> Float[Array, ""]:
     """Squared error of change and reward, cross-entropy of cost and end; all of them of the size of 1."""
     seen = model.normaliser(batch.observations)
     change = nets.motion(seen, batch.actions)
     outcome = nets.outcome(seen, batch.actions, model.normaliser(batch.next_observations))
-    wanted = (batch.next_observations - batch.observations - model.change_mean) / model.change_std
+    moved = batch.next_observations - batch.observations
+    wanted = (moved - match_rank(model.change_mean, moved)) / match_rank(model.change_std, moved)
     motion = jnp.mean((change - wanted) ** 2, axis=-1)
     reward = (outcome[:, 0] - (batch.rewards - model.reward_mean) / model.reward_std) ** 2
     share = batch.costs / model.largest_cost
@@ -131,7 +138,7 @@ def update(
     """One step of both networks; the step size falls in a straight line."""
     batch = ensemble.draw(table, table.episode.shape[0], config.batch_size, key)
     weights = ensemble.bootstrap_weights(bootstrap_key, batch.episode)
-    decay = 1.0 - 0.95 * count / config.updates
+    decay = 1.0 - 0.95 * count.astype(jnp.float32) / config.updates
     gradient = eqx.filter_grad(loss)(state.learner.net, state.model, batch, weights)
     return State(state.learner.step(gradient, decay * config.learning_rate), state.model)
 

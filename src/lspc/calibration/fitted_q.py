@@ -13,13 +13,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from lspc.algos.base import Normaliser, Spec
 from lspc.calibration import ensemble
 from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
-from lspc.nets import MLP, Learner, polyak_update
+from lspc.nets import MLP, Learner, match_rank, polyak_update
 
 BASIS_SIZE = 11
 """Radial basis functions that a policy's parameter is given as."""
@@ -34,21 +34,22 @@ class Config(ensemble.Config):
 class Rows(NamedTuple):
     """Transitions with their place in the episode."""
 
-    observations: Array
-    actions: Array
-    signals: Array
-    """(N, 2): reward and cost."""
-    next_observations: Array
-    ends: Array
-    steps_left: Array
+    observations: Float[Array, "rows observation"]
+    actions: Float[Array, "rows action"]
+    signals: Float[Array, "rows 2"]
+    """Reward and cost."""
+    next_observations: Float[Array, "rows observation"]
+    ends: Float[Array, " rows"]
+    steps_left: Float[Array, " rows"]
     """Until the horizon, this one included."""
-    episode: Array
+    episode: Int[Array, " rows"]
 
 
 def radial_basis(share: Float[Array, " *batch"]) -> Float[Array, "*batch basis"]:
     """A number from 0 to 1 as overlapping radial basis functions: a network can turn sharply from one to the next."""
-    centres = jnp.linspace(0.0, 1.0, BASIS_SIZE)
-    return jnp.exp(-(((share[..., None] - centres) * (BASIS_SIZE - 1)) ** 2))
+    share = share[..., None]
+    centres = match_rank(jnp.linspace(0.0, 1.0, BASIS_SIZE), share)
+    return jnp.exp(-(((share - centres) * (BASIS_SIZE - 1)) ** 2))
 
 
 class FittedQ(eqx.Module):
@@ -78,8 +79,9 @@ class FittedQ(eqx.Module):
         self, observations: Array, actions: Array, steps_left: Array, parameters: Array
     ) -> Float[Array, "*batch 2"]:
         """Return and cost to come, within what the data allow."""
-        rates = self.rates(self.net, observations, actions, steps_left, parameters) * self.units
-        return jnp.clip(rates, self.lowest, self.highest) * steps_left[..., None]
+        rates = self.rates(self.net, observations, actions, steps_left, parameters)
+        units, lowest, highest = (match_rank(x, rates) for x in (self.units, self.lowest, self.highest))
+        return jnp.clip(rates * units, lowest, highest) * steps_left[..., None]
 
 
 class State(eqx.Module):
@@ -130,7 +132,7 @@ def loss(net: MLP, target: FittedQ, batch: Rows, targets: Array, parameters: Arr
     """Squared error of the return to come, in units of the largest reward and cost over the whole horizon."""
     rates = target.rates(net, batch.observations, batch.actions, batch.steps_left, parameters)
     share = batch.steps_left[:, None] / target.horizon
-    errors = share * rates - targets / (target.units * target.horizon)
+    errors = share * rates - targets / match_rank(target.units * target.horizon, targets)
     return jnp.mean(weights[:, None] * errors**2)
 
 

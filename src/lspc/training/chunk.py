@@ -16,32 +16,32 @@ from lspc.algos.base import Method, Metrics, Spec
 from lspc.training import devices
 
 
-def init_states(method: Method, spec: Spec, config: Any, seeds: Sequence[int]) -> Any:
+def init_states(method: "Method | SweepMethod", spec: Spec, config: Any, seeds: Sequence[int]) -> Any:
     """One state per seed, stacked along a new first axis."""
     states = [method.init(jax.random.fold_in(jax.random.key(seed), 0), spec, config) for seed in seeds]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
 @lru_cache(maxsize=8)
-def make_chunk(method: Method, spec: Spec, config: Any) -> Callable[..., tuple[Any, Any]]:
+def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Callable[..., tuple[Any, Any]]:
     """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
 
     It is remembered, so that runs of the same shape in one process compile once.
     """
     draw = getattr(method, "draw", base.draw)
 
-    def run_seed(state: Any, seed: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
+    def run_seed(state: Any, seed: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
         key = jax.random.fold_in(jax.random.key(seed), 1)
 
-        def update(state: Any, step: Array) -> tuple[Any, Metrics]:
+        def update(state: Any, step: Array) -> tuple[Any, Any]:
             draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
             return method.update(state, draw(table, draw_key, spec, config), update_key)
 
         state, metrics = jax.lax.scan(update, state, start + jnp.arange(length))
         return state, jax.tree.map(jnp.mean, metrics)
 
-    def run_seeds(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
-        def run(state: Any, seed: Array) -> tuple[Any, Metrics]:
+    def run_seeds(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
+        def run(state: Any, seed: Array) -> tuple[Any, Any]:
             return run_seed(state, seed, table, start, length)
 
         # One seed after the other keeps a CPU's caches warm; an accelerator has room for all of them at once.
@@ -49,8 +49,8 @@ def make_chunk(method: Method, spec: Spec, config: Any) -> Callable[..., tuple[A
             return jax.lax.map(lambda pair: run(*pair), (states, seeds))
         return jax.vmap(run)(states, seeds)
 
-    def chunk(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
-        def work(states: Any, seeds: Array, table: Any, start: Array) -> tuple[Any, Metrics]:
+    def chunk(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
+        def work(states: Any, seeds: Array, table: Any, start: Array) -> tuple[Any, Any]:
             return run_seeds(states, seeds, table, start, length)
 
         return devices.shard_over_seeds(work, seeds.size)(states, seeds, table, start)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
 from lspc.algos.parts.transformer import Dropout, LayerNorm
-from lspc.nets import MLP, Linear
+from lspc.nets import MLP, Linear, match_rank
 
 TIME_FEATURES, TIME_WIDTH = 64, 128
 
@@ -59,8 +59,8 @@ class Denoiser(eqx.Module):
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "*batch action"]:
         """With a key, units are dropped: for learning only."""
-        frequencies = jnp.broadcast_to(self.frequencies, (*times.shape, self.frequencies.size))
-        phases = 2 * jnp.pi * times[..., None] * frequencies
+        angles = 2 * jnp.pi * times[..., None]
+        phases = angles * match_rank(self.frequencies, angles)
         clock = self.clock(jnp.concatenate([jnp.cos(phases), jnp.sin(phases)], axis=-1))
         x, drop = self.first(jnp.concatenate([noisy, observations, clock], axis=-1)), Dropout(self.dropout, key)
         for block in self.blocks:

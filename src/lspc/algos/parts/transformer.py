@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.nets import MLP, Linear
+from lspc.nets import MLP, Linear, match_rank
 
 
 class LayerNorm(eqx.Module):
@@ -18,8 +18,7 @@ class LayerNorm(eqx.Module):
     def __call__(self, x: Array) -> Array:
         centred = x - jnp.mean(x, axis=-1, keepdims=True)
         spread = jnp.sqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-5)
-        scale, shift = (jnp.broadcast_to(parameter, x.shape) for parameter in (self.scale, self.shift))
-        return scale * centred / spread + shift
+        return match_rank(self.scale, x) * centred / spread + match_rank(self.shift, x)
 
 
 def attention(queries: Array, keys: Array, values: Array, seen: Array) -> Array:
@@ -79,7 +78,8 @@ class Transformer(eqx.Module):
     ) -> Array:
         """`real` is 0 at places that only fill up the sequence; nobody looks at them."""
         causal = jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool))
-        seen = causal[None] & (real[:, None, :] > 0)
+        real_keys = real[:, None, :] > 0
+        seen = match_rank(causal, real_keys) & real_keys
         for block in self.blocks:
             x = block(x, seen, drop)
         return self.last(x)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.nets import MLP
+from lspc.nets import MLP, match_rank
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def init(key: PRNGKeyArray, observation_dim: int, action_dim: int, config: Confi
 
 
 def gaussian_log_probability(actions: Array, mean: Array, log_std: Array) -> Array:
+    log_std = match_rank(log_std, mean)
     z = (actions - mean) / jnp.exp(log_std)
     return jnp.sum(-0.5 * z**2 - log_std - 0.5 * jnp.log(2 * jnp.pi), axis=-1)
 
@@ -151,8 +152,9 @@ def _step(learner: Learner, batch: Batch, config: Config) -> Learner:
     agent, (policy_state, value_state) = learner
     gradients = eqx.filter_grad(_losses)(agent, batch, config)
     policy_gradients, value_gradients = eqx.partition(gradients, _policy_part(agent))
-    policy_updates, policy_state = _optimiser(config).update(policy_gradients, policy_state)
-    value_updates, value_state = _optimiser(config).update(value_gradients, value_state)
+    with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions
+        policy_updates, policy_state = _optimiser(config).update(policy_gradients, policy_state)
+        value_updates, value_state = _optimiser(config).update(value_gradients, value_state)
     agent = eqx.apply_updates(agent, eqx.combine(policy_updates, value_updates))
     return agent, (policy_state, value_state)
 
