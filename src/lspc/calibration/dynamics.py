@@ -54,9 +54,11 @@ class DynamicsModel(eqx.Module):
 
     def step(self, observations: Array, actions: Array) -> tuple[Array, Float[Array, "*batch 2"], Array]:
         """Next observations, (reward, cost), and the chance that the episode goes on."""
-        seen = self.normaliser(observations)
-        change = self.nets.motion(seen, actions) * self.change_std + self.change_mean
-        following = jnp.clip(observations + change, self.lowest, self.highest)
+        seen, shape = self.normaliser(observations), observations.shape
+        mean, std = jnp.broadcast_to(self.change_mean, shape), jnp.broadcast_to(self.change_std, shape)
+        change = self.nets.motion(seen, actions) * std + mean
+        lowest, highest = jnp.broadcast_to(self.lowest, shape), jnp.broadcast_to(self.highest, shape)
+        following = jnp.clip(observations + change, lowest, highest)
         outcome = self.nets.outcome(seen, actions, self.normaliser(following))
         reward = outcome[..., 0] * self.reward_std + self.reward_mean
         cost = self.largest_cost * jax.nn.sigmoid(outcome[..., 1])
@@ -116,7 +118,8 @@ def loss(nets: Nets, model: DynamicsModel, batch: Rows, weights: Array) -> Array
     seen = model.normaliser(batch.observations)
     change = nets.motion(seen, batch.actions)
     outcome = nets.outcome(seen, batch.actions, model.normaliser(batch.next_observations))
-    wanted = (batch.next_observations - batch.observations - model.change_mean) / model.change_std
+    mean, std = (jnp.broadcast_to(x, change.shape) for x in (model.change_mean, model.change_std))
+    wanted = (batch.next_observations - batch.observations - mean) / std
     motion = jnp.mean((change - wanted) ** 2, axis=-1)
     reward = (outcome[:, 0] - (batch.rewards - model.reward_mean) / model.reward_std) ** 2
     share = batch.costs / model.largest_cost
@@ -131,7 +134,7 @@ def update(
     """One step of both networks; the step size falls in a straight line."""
     batch = ensemble.draw(table, table.episode.shape[0], config.batch_size, key)
     weights = ensemble.bootstrap_weights(bootstrap_key, batch.episode)
-    decay = 1.0 - 0.95 * count / config.updates
+    decay = 1.0 - 0.95 * count.astype(jnp.float32) / config.updates
     gradient = eqx.filter_grad(loss)(state.learner.net, state.model, batch, weights)
     return State(state.learner.step(gradient, decay * config.learning_rate), state.model)
 

@@ -21,5 +21,6 @@ def choose_landmarks(learned: Dataset, held_out: Dataset, seed: int) -> tuple[np
 
 
 def nearest_distance(asked: Array | np.ndarray, landmarks: Array | np.ndarray) -> Array:
-    squares = (asked**2).sum(-1)[..., None] - 2 * asked @ landmarks.T + (landmarks**2).sum(-1)
+    sizes = (landmarks**2).sum(-1).reshape(*[1] * (asked.ndim - 1), -1)
+    squares = (asked**2).sum(-1)[..., None] - 2 * asked @ landmarks.T + sizes
     return jnp.sqrt(jnp.maximum(squares.min(-1), 0.0))

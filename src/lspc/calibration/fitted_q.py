@@ -47,7 +47,7 @@ class Rows(NamedTuple):
 
 def radial_basis(share: Float[Array, " *batch"]) -> Float[Array, "*batch basis"]:
     """A number from 0 to 1 as overlapping radial basis functions: a network can turn sharply from one to the next."""
-    centres = jnp.linspace(0.0, 1.0, BASIS_SIZE)
+    centres = jnp.broadcast_to(jnp.linspace(0.0, 1.0, BASIS_SIZE), (*share.shape, BASIS_SIZE))
     return jnp.exp(-(((share[..., None] - centres) * (BASIS_SIZE - 1)) ** 2))
 
 
@@ -78,8 +78,9 @@ class FittedQ(eqx.Module):
         self, observations: Array, actions: Array, steps_left: Array, parameters: Array
     ) -> Float[Array, "*batch 2"]:
         """Return and cost to come, within what the data allow."""
-        rates = self.rates(self.net, observations, actions, steps_left, parameters) * self.units
-        return jnp.clip(rates, self.lowest, self.highest) * steps_left[..., None]
+        rates = self.rates(self.net, observations, actions, steps_left, parameters)
+        units, lowest, highest = (jnp.broadcast_to(x, rates.shape) for x in (self.units, self.lowest, self.highest))
+        return jnp.clip(rates * units, lowest, highest) * steps_left[..., None]
 
 
 class State(eqx.Module):
@@ -130,7 +131,7 @@ def loss(net: MLP, target: FittedQ, batch: Rows, targets: Array, parameters: Arr
     """Squared error of the return to come, in units of the largest reward and cost over the whole horizon."""
     rates = target.rates(net, batch.observations, batch.actions, batch.steps_left, parameters)
     share = batch.steps_left[:, None] / target.horizon
-    errors = share * rates - targets / (target.units * target.horizon)
+    errors = share * rates - targets / jnp.broadcast_to(target.units * target.horizon, targets.shape)
     return jnp.mean(weights[:, None] * errors**2)
 
 
@@ -148,7 +149,7 @@ def update(state: State, data: tuple[Rows, PolicyFamily], key: PRNGKeyArray, boo
     weights = ensemble.bootstrap_weights(bootstrap_key, batch.episode)
     gradient = eqx.filter_grad(loss)(state.learner.net, target, batch, targets, parameters, weights)
     # Values travel one step back in time per renewal of the slow copy: quick at first, steady at the end.
-    decay = (1.0 - count / config.updates) ** 2 + 0.05
+    decay = (1.0 - count.astype(jnp.float32) / config.updates) ** 2 + 0.05
     learner = state.learner.step(gradient, decay * config.learning_rate)
     slow = polyak_update(target.net, learner.net, decay * config.target_rate)
     return State(learner, eqx.tree_at(lambda q: q.net, target, slow))
