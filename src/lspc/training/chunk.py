@@ -22,42 +22,6 @@ def init_states(method: Method, spec: Spec, config: Any, seeds: Sequence[int]) -
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
-@lru_cache(maxsize=8)
-def make_chunk(method: Method, spec: Spec, config: Any) -> Callable[..., tuple[Any, Any]]:
-    """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
-
-    It is remembered, so that runs of the same shape in one process compile once.
-    """
-    draw = getattr(method, "draw", base.draw)
-
-    def run_seed(state: Any, seed: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
-        key = jax.random.fold_in(jax.random.key(seed), 1)
-
-        def update(state: Any, step: Array) -> tuple[Any, Metrics]:
-            draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
-            return method.update(state, draw(table, draw_key, spec, config), update_key)
-
-        state, metrics = jax.lax.scan(update, state, start + jnp.arange(length))
-        return state, jax.tree.map(jnp.mean, metrics)
-
-    def run_seeds(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
-        def run(state: Any, seed: Array) -> tuple[Any, Metrics]:
-            return run_seed(state, seed, table, start, length)
-
-        # One seed after the other keeps a CPU's caches warm; an accelerator has room for all of them at once.
-        if jax.default_backend() == "cpu":
-            return jax.lax.map(lambda pair: run(*pair), (states, seeds))
-        return jax.vmap(run)(states, seeds)
-
-    def chunk(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Metrics]:
-        def work(states: Any, seeds: Array, table: Any, start: Array) -> tuple[Any, Metrics]:
-            return run_seeds(states, seeds, table, start, length)
-
-        return devices.shard_over_seeds(work, seeds.size)(states, seeds, table, start)
-
-    return jax.jit(chunk, static_argnames="length", donate_argnums=0)
-
-
 class SweepMethod(NamedTuple):
     """Several settings of one method as a method of its own: its config, state and metrics are tuples of theirs."""
 
@@ -74,3 +38,39 @@ class SweepMethod(NamedTuple):
             state, metrics = self.method.update(states[0], batch, key)
             return (state,), (metrics,)
         return self.method.update_sweep(states, batch, key)
+
+
+@lru_cache(maxsize=8)
+def make_chunk(method: Method | SweepMethod, spec: Spec, config: Any) -> Callable[..., tuple[Any, Any]]:
+    """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
+
+    It is remembered, so that runs of the same shape in one process compile once.
+    """
+    draw = getattr(method, "draw", base.draw)
+
+    def run_seed(state: Any, seed: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
+        key = jax.random.fold_in(jax.random.key(seed), 1)
+
+        def update(state: Any, step: Array) -> tuple[Any, Any]:
+            draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
+            return method.update(state, draw(table, draw_key, spec, config), update_key)
+
+        state, metrics = jax.lax.scan(update, state, start + jnp.arange(length))
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    def run_seeds(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
+        def run(state: Any, seed: Array) -> tuple[Any, Any]:
+            return run_seed(state, seed, table, start, length)
+
+        # One seed after the other keeps a CPU's caches warm; an accelerator has room for all of them at once.
+        if jax.default_backend() == "cpu":
+            return jax.lax.map(lambda pair: run(*pair), (states, seeds))
+        return jax.vmap(run)(states, seeds)
+
+    def chunk(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
+        def work(states: Any, seeds: Array, table: Any, start: Array) -> tuple[Any, Any]:
+            return run_seeds(states, seeds, table, start, length)
+
+        return devices.shard_over_seeds(work, seeds.size)(states, seeds, table, start)
+
+    return jax.jit(chunk, static_argnames="length", donate_argnums=0)

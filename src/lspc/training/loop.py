@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -121,7 +121,7 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
     """From the last checkpoint to the last update; returns each run's states, stacked by seed."""
     runs, configs = zip(*planned, strict=True)
     spec, seeds, total = Spec.of(learned), runs[0].seeds, configs[0].steps
-    chunk = make_chunk(cast(Method, SweepMethod(module)), spec, configs)
+    chunk = make_chunk(SweepMethod(module), spec, configs)
     states, step = _restore(planned, lambda config: init_states(module, spec, config, seeds))
     table = getattr(module, "table", base.table)(learned, configs[0])
     # The states too: what a chunk returns lies where its table does, and for states elsewhere it is compiled again.
