@@ -42,7 +42,7 @@ def predict_cost(
 
 def distance_to_data(models: GuardModels, observations: Array) -> Array:
     """To the nearest state of the data, each feature measured by its spread."""
-    std = models.fitted_q.normaliser.std[0]
+    std = models.fitted_q.normaliser.std[:1]
     return nearest_distance(observations / std, models.landmarks / std)
 
 
