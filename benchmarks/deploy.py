@@ -13,7 +13,8 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 import argparse
-import json
+import shlex
+import sys
 import time
 from collections.abc import Callable
 
@@ -21,7 +22,7 @@ import jax
 import numpy as np
 import onnxruntime
 
-from lspc import algos
+from lspc import algos, files
 from lspc.algos.base import Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.deploy import onnx_policies
@@ -29,6 +30,7 @@ from lspc.nets import MLP
 from lspc.policy import TrainedPolicy
 from lspc.tasks import get_task
 from lspc.training.settings import resolve
+from lspc.version import __version__
 
 ROUND = 200
 """Calls of one way before the next has its turn."""
@@ -133,8 +135,8 @@ def main() -> None:
     for name, found in figures.items():
         print(f"{name:<32} {found['median']:8.1f} {found['best']:8.1f}")
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(figures, file, indent=2)
+        command = shlex.join(["python", *sys.argv])
+        files.write_json(options.json, {"lspc_version": __version__, "command": command, **figures})
 
 
 if __name__ == "__main__":

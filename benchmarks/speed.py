@@ -7,8 +7,9 @@ the best large float32 matrix product that NumPy or JAX reaches in the same run:
 """
 
 import argparse
-import json
 import resource
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -18,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lspc import algos, data, training
+from lspc import algos, data, files, training
 from lspc.algos import base
 from lspc.algos.base import Spec
 from lspc.policy import TrainedPolicy
@@ -26,6 +27,7 @@ from lspc.sims import make
 from lspc.sims.pool import Pool
 from lspc.tasks import Task, get_task
 from lspc.training.settings import resolve
+from lspc.version import __version__
 
 LSPC = algos.get("lspc")
 
@@ -207,8 +209,8 @@ def main() -> None:
     for name, value in figures.items():
         print(f"{name:<45} {value:10.3g}")
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(figures, file, indent=2)
+        command = shlex.join(["python", *sys.argv])
+        files.write_json(options.json, {"lspc_version": __version__, "command": command, **figures})
 
 
 if __name__ == "__main__":

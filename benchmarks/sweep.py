@@ -7,7 +7,8 @@ critics (and for eps and zeta the CVAE) learned once. The fastest of the alterna
 """
 
 import argparse
-import json
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,10 +17,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lspc import data, training
+from lspc import data, files, training
 from lspc.algos import base, lspc
 from lspc.algos.base import Spec
 from lspc.training.chunk import SweepMethod
+from lspc.version import __version__
 
 LENGTH = 25
 FIXED = replace(lspc.Config(), restriction_range=None, cost_share=None, reward_share=None)
@@ -68,8 +70,8 @@ def main() -> None:
     for name, found in figures.items():
         print(f"{name:<22} {1e3 * found['seconds_per_update']:8.2f} ms per update  {found['ratio']:6.2f} x one run")
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(figures, file, indent=2)
+        command = shlex.join(["python", *sys.argv])
+        files.write_json(options.json, {"lspc_version": __version__, "command": command, **figures})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The tables of docs/calibration.md as Markdown, from the JSON that `lspc calibrate --verify --json` printed.
 
-python results/calibration.py [TASK ...]
+python scripts/calibration.py [TASK ...]
 """
 
 import sys
@@ -11,17 +11,17 @@ import numpy as np
 from lspc import files
 from lspc.tasks import get_task, normalised_reward
 
-HERE = Path(__file__).parent / "calibration"
+RECORDS = Path(__file__).parents[1] / "results" / "calibration"
 TASKS = ("BallCircle", "BallRun", "CarRun", "CarCircle", "HalfCheetahVelocity")
 
 
 def main() -> None:
-    names = [name for name in sys.argv[1:] or TASKS if (HERE / f"{name}.json").exists()]
+    names = [name for name in sys.argv[1:] or TASKS if (RECORDS / f"{name}.json").exists()]
     kept, lost, covered = [], [], []
     print("| task | budget | eps | predicted cost | true cost | reward | best eps | best reward | lost |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in names:
-        task, found = get_task(name), files.read_json(HERE / f"{name}.json")
+        task, found = get_task(name), files.read_json(RECORDS / f"{name}.json")
         for choice, verdict in zip(found["choices"], found["verification"]["verdicts"], strict=True):
             cells = [name, f"{choice['budget']:g}"]
             best = verdict["best_reward"]
@@ -45,7 +45,7 @@ def main() -> None:
     print("| task | costs inside their interval | mean error of cost, models | fitted Q evaluation |")
     print("|---|---|---|---|")
     for name, verified in covered:
-        curve = files.read_json(HERE / f"{name}.json")["calibration"]["curve"]
+        curve = files.read_json(RECORDS / f"{name}.json")["calibration"]["curve"]
         true = np.array([truth["cost"] for truth in verified["truths"]])
         models = np.abs(np.array([point["cost"]["mean"] for point in curve]) - true).mean()
         fitted = np.abs(np.array([point["fitted_cost"] for point in curve]) - true).mean()

@@ -1,6 +1,6 @@
 """What was tried for LSPC's default settings: variants on the same batches, one seed, as a Markdown table.
 
-python results/tried.py      (needs runs/TASK/data.hdf5 from results/run.sh; records go to results/tried.json)
+python scripts/tried.py      (needs runs/TASK/data.hdf5 from scripts/run.sh; records go to results/tried.json)
 """
 
 from dataclasses import replace
@@ -60,7 +60,7 @@ def main() -> None:
         with Pool(get_task(task)) as pool:
             for name, net in zip(VARIANTS, train(task), strict=True):
                 found[name][task] = measure(pool, net)
-    files.write_json(Path(__file__).parent / "tried.json", found)
+    files.write_json(Path(__file__).parents[1] / "results" / "tried.json", found)
     print("| variant | " + " | ".join(TASKS) + " |\n|---|" + "---|" * len(TASKS))
     for name, cells in found.items():
         print(f"| {name} | " + " | ".join(f"{reward:.2f} / {cost:.1f}" for reward, cost in cells.values()) + " |")

@@ -1,6 +1,6 @@
-"""The tables of README and docs as Markdown, computed from the raw records beside this file.
+"""The tables of README and docs as Markdown, computed from the raw records in results/.
 
-python results/table.py [TASK ...]        (without a task: the four of Bullet)
+python scripts/table.py [TASK ...]        (without a task: the four of Bullet)
 """
 
 import sys
@@ -13,7 +13,7 @@ from lspc import files
 from lspc.runs.statistics import Interval, bootstrap
 from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
 
-HERE = Path(__file__).parent
+RESULTS = Path(__file__).parents[1] / "results"
 TASKS = ("BallCircle", "BallRun", "CarRun", "CarCircle")
 LABELS = {
     "lspc": "",
@@ -71,7 +71,7 @@ def same(values: list[np.ndarray], task: Task) -> Groups:
 
 
 def rows(task: Task) -> list[str]:
-    folder = HERE / task.name
+    folder = RESULTS / task.name
     best = files.read_json(folder / "data.json")["best_return_within_threshold"]
     lines = []
     for run, label in LABELS.items():
@@ -101,7 +101,7 @@ def main() -> None:
     print("| task | policy | reward | cost | cost at each budget | raw cost | % over each budget | of best |")
     print("|---|---|---|---|---|---|---|---|")
     for name in sys.argv[1:] or TASKS:
-        if (HERE / name / "data.json").exists():
+        if (RESULTS / name / "data.json").exists():
             print("\n".join(rows(get_task(name))))
 
 

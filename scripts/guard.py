@@ -1,20 +1,20 @@
 """The guard's table of docs/deploy.md as Markdown, from what `lspc evaluate --guard --json` printed.
 
-python results/guard.py
+python scripts/guard.py
 """
 
 from pathlib import Path
 
 from lspc import files
 
-HERE = Path(__file__).parent / "calibration"
+RECORDS = Path(__file__).parents[1] / "results" / "calibration"
 BUDGETS = (5, 10, 20, 40)
 
 
 def main() -> None:
     print("| task | eps | without | " + " | ".join(f"guard {budget}" for budget in BUDGETS) + " |")
     print("|---|---|---|" + "---|" * len(BUDGETS))
-    for path in sorted(HERE.glob("*.guard.json")):
+    for path in sorted(RECORDS.glob("*.guard.json")):
         rows = {row["policy"]: row for row in files.read_json(path)}
         for eps in ("1", "1.5", "2"):
             plain = f"LSPC-O, eps {eps}"

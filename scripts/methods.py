@@ -1,17 +1,17 @@
 """The ten methods on collected BallCircle and CarRun beside the paper's figures, as Markdown, from the raw records.
 
-python results/methods.py        (the runs: results/run.sh; one seed of the baselines, three of LSPC)
+python scripts/methods.py        (the runs: scripts/run.sh; one seed of the baselines, three of LSPC)
 """
 
 import csv
 
 import numpy as np
-from table import HERE, by_seed
+from table import RESULTS, by_seed
 
 from lspc import files
 from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
 
-PAPER = HERE.parent / "tests" / "bench" / "paper_tables.csv"
+PAPER = RESULTS.parent / "tests" / "bench" / "paper_tables.csv"
 CELLS = {
     "BC": "bc",
     "BC-Safe": "bc-{}",
@@ -30,9 +30,9 @@ def measured(task: Task, method: str) -> tuple[float, list[float]]:
     rewards, costs = [], []
     for budget in task.thresholds:
         if method in CELLS:
-            path, policy = HERE / task.name / "bench" / f"{CELLS[method].format(budget)}-seeds-0-0", None
+            path, policy = RESULTS / task.name / "bench" / f"{CELLS[method].format(budget)}-seeds-0-0", None
         else:
-            path, policy = HERE / task.name / "lspc", method
+            path, policy = RESULTS / task.name / "lspc", method
         records = [r for r in files.read_jsonl(path / "evaluations.jsonl") if r["task"] == task.name]
         policy = policy or records[0]["policy"]
         returned, paid = (by_seed(records, policy, field) for field in ("reward_return", "cost_return"))

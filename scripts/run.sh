@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything behind the tables of README and docs: data, runs, raw records. Hours on two cores; finished parts are kept.
-#   results/run.sh            all of it
-#   results/run.sh CarRun     one task
+#   scripts/run.sh            all of it
+#   scripts/run.sh CarRun     one task
 # Data and runs go to runs/; what is small (settings, episode records, dataset profiles) is copied to results/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -82,8 +82,8 @@ if [ -z "${1:-}" ]; then
       done
     done
   done
-  .venv/bin/python results/methods.py
-  .venv/bin/python results/figures.py
+  .venv/bin/python scripts/methods.py
+  .venv/bin/python scripts/figures.py
 fi
 
 nine="easysparse easymean easydense mediumsparse mediummean mediumdense hardsparse hardmean harddense"
@@ -93,4 +93,5 @@ for task in easysparse harddense; do
   keep "$task" lspc
 done
 [ -d runs/harddense/lspc ] && $lspc figure transfer runs/easysparse/lspc runs/harddense/lspc --out docs/figures/transfer.png
-.venv/bin/python results/table.py
+.venv/bin/python scripts/table.py
+.venv/bin/python scripts/index_results.py

@@ -1,6 +1,6 @@
-"""What the figures of docs/figures.md show, in numbers, from the raw records beside this file.
+"""What the figures of docs/figures.md show, in numbers, from the raw records in results/.
 
-python results/figures.py [TASK ...]
+python scripts/figures.py [TASK ...]
 
 A line for each run, policy and eps: mean reward and cost, and the cost of each training seed.
 """
@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from table import HERE
+from table import RESULTS
 
 from lspc import files
 from lspc.evaluation import usual_mode
@@ -21,7 +21,7 @@ def main() -> None:
     print("| task | run | policy | eps | reward | cost | cost of each seed |")
     print("|---|---|---|---|---|---|---|")
     for task in map(get_task, sys.argv[1:] or ("BallCircle", "CarRun")):
-        for path in sorted((HERE / task.name / "figures").glob(f"*/{EVALUATIONS}")):
+        for path in sorted((RESULTS / task.name / "figures").glob(f"*/{EVALUATIONS}")):
             groups: dict[tuple[str, Any], dict[int, list[dict[str, Any]]]] = {}
             for record in files.read_jsonl(path):
                 if record["mode"] == usual_mode(record["policy"]):
