@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 # A file at a time for each worker, in the order that tests/conftest.py gives.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ALONE := not (simulator or process or browser or cluster)
 
 .PHONY: quickstart check alone test coverage chromium lint types speed install simulators clean

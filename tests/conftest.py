@@ -48,22 +48,17 @@ LONG = ()
 """The files that take longest, the longest first."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need nothing come first: no simulator has been imported yet where they run, so the guard sees all.
+def pytest_configure() -> None:
+    needs.watch()
 
-    A worker takes a file at a time, so that fixtures of a module are made once; long files first, so that no worker
-    is left alone with one at the end.
-    """
 
-    def place(item: pytest.Item) -> tuple[bool, int]:
-        name = item.path.name
-        return bool(needs.of(item)), LONG.index(name) if name in LONG else len(LONG)
-
+@pytest.hookimpl(wrapper=True)  # before pytest itself looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
+    """Of several workers each takes a file at a time, in this order: none is left alone with a long one at the end."""
     for item in items:
         needs.add_marks(item)
-        item.add_marker(pytest.mark.xdist_group(f"{item.location[0]}{'+' if needs.of(item) else ''}"))
-    items.sort(key=place)
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

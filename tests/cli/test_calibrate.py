@@ -42,6 +42,8 @@ def test_calibrate_tells_every_budget_its_eps(calibrated: tuple[Path, subprocess
     assert files.read_json(out / "policy" / "seed-0" / "calibration.json") == told["calibration"]
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_calibrate_prints_a_table_that_fits_and_verifies(
     cli: Cli, calibrated: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ VERBS = [
 ]  # fmt: skip
 
 
+@pytest.mark.process
 def test_help_needs_neither_jax_nor_numpy() -> None:
     look = (
         "import sys; from lspc.cli import main; main(['--help']); "
@@ -24,6 +25,7 @@ def test_help_needs_neither_jax_nor_numpy() -> None:
     assert all(f"\n  {verb} " in done.stdout for verb in VERBS)
 
 
+@pytest.mark.process
 def test_listing_tasks_needs_no_jax() -> None:
     look = "import sys; from lspc.cli import main; main(['tasks']); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
@@ -99,6 +101,7 @@ def test_a_misspelt_option_is_not_ignored(cli: Cli, data_file: Path, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.process
 def test_output_into_a_closed_pipe_is_no_disaster() -> None:
     done = subprocess.run(
         f"{sys.executable} -m lspc.cli tasks --json | head -n 1",

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from helpers.cli import TINY, Cli
 
 from lspc import files
@@ -21,6 +22,7 @@ def test_train_says_where_each_setting_came_from(trained: tuple[Path, str]) -> N
     assert described.provenance["latent_dim"] == "user"
 
 
+@pytest.mark.simulator
 def test_evaluate_prints_the_table_and_json(cli: Cli, trained: tuple[Path, str]) -> None:
     out, _ = trained
     done = cli("evaluate", out, "--episodes", "2", "--actions", "deterministic", "--json")
@@ -42,6 +44,7 @@ def test_evaluate_prints_the_table_and_json(cli: Cli, trained: tuple[Path, str])
     assert len(files.read_jsonl(out / "evaluations.jsonl")) == 14
 
 
+@pytest.mark.simulator
 def test_a_policy_is_measured_on_another_task_and_filmed(cli: Cli, trained: tuple[Path, str], tmp_path: Path) -> None:
     out, _ = trained
     few = ("--episodes", "1", "--policies", "LSPC-O", "--actions", "deterministic")

@@ -212,6 +212,8 @@ def test_seeds_are_sharded_over_devices(dataset: Dataset, data_file: Path, tmp_p
             np.testing.assert_allclose(values, one[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.simulator
+@pytest.mark.process
 def test_the_command_line_sweeps_and_measures(cli: Cli, data_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     small = ["--steps", "4", "--batch-size", "8", "--hidden", "8", "8", "--latent-dim", "4", "--cost-share", "None"]

@@ -112,6 +112,11 @@ def read_wandb(path: Path) -> Iterator[Any]:
 READERS: dict[str, Callable[[Path], list[Row]]] = {
     "csv": rows_of_csv, "tensorboard": rows_of_tensorboard, "wandb": rows_of_wandb,
 }  # fmt: skip
+NAMES = [
+    "csv",
+    "tensorboard",
+    pytest.param("wandb", marks=pytest.mark.process),
+]  # it writes from a process of its own
 
 
 def assert_same(found: list[Row], expected: list[Row]) -> None:
@@ -126,7 +131,7 @@ def test_every_tracker_is_tested_here() -> None:
     assert READERS.keys() == TRACKERS.keys()
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_it_holds_the_metrics_and_loses_what_a_resumed_run_logs_again(
     dataset: Dataset, tmp_path: Path, name: str
 ) -> None:
@@ -140,7 +145,7 @@ def test_it_holds_the_metrics_and_loses_what_a_resumed_run_logs_again(
     assert_same(READERS[name](out), expected)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_one_asked_for_late_has_the_whole_history(dataset: Dataset, tmp_path: Path, name: str) -> None:
     interrupt(dataset, tmp_path)
     run(dataset, tmp_path, name)
@@ -172,6 +177,7 @@ def test_a_watching_tensorboard_forgets_what_is_logged_again(dataset: Dataset, t
     assert [point.step for point in watching.Reload().Scalars("policy/loss")] == [2, 4, 6, 8]
 
 
+@pytest.mark.process
 def test_wandb_goes_on_with_the_same_run(dataset: Dataset, tmp_path: Path) -> None:
     def ids(out: Path) -> list[str]:
         return sorted(path.stem.removeprefix("run-") for path in out.glob("wandb/offline-run-*/*.wandb"))
@@ -185,6 +191,7 @@ def test_wandb_goes_on_with_the_same_run(dataset: Dataset, tmp_path: Path) -> No
     assert ids(run(dataset, tmp_path / "other", "wandb")) != before
 
 
+@pytest.mark.process
 def test_wandb_knows_the_settings_and_the_group(dataset: Dataset, tmp_path: Path) -> None:
     out = run(dataset, tmp_path / "first", "wandb")
     (path,) = out.glob("wandb/offline-run-*-seed-3/*.wandb")
@@ -254,6 +261,7 @@ with open_trackers(["wandb"], Path(sys.argv[1]), {"seeds": [0]}, 0) as log:
 """
 
 
+@pytest.mark.process
 def test_wandb_offline_writes_in_the_run_folder_only(tmp_path: Path) -> None:
     """A home, a working folder and a folder for temporary files that are empty before and after."""
     homes = {name: tmp_path / name for name in ("HOME", "TMPDIR", "PWD")}

@@ -42,6 +42,7 @@ def test_the_wrong_number_of_runs_and_missing_data_are_refused() -> None:
     assert find("transfer", 3, has_data=False) is FIGURES["transfer"]
 
 
+@pytest.mark.process
 def test_listing_them_needs_neither_matplotlib_nor_jax() -> None:
     look = "import sys, lspc.cli.figure; print(sorted({'jax', 'numpy', 'matplotlib'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
