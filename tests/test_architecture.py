@@ -1,0 +1,118 @@
+"""Arrows point one way: what each part of the package may import, read from the source with `ast`.
+
+The table is the architecture (docs/architecture.md draws it). A new arrow is a decision: make it here, with a reason.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lspc
+
+ROOT = Path(lspc.__file__).parent
+GROUND = {"errors", "version"}
+"""What anything may import: it imports nothing."""
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "version": set(),
+    "system": set(),
+    "acting": set(),
+    "nets": set(),
+    "files": set(),
+    "tasks": set(),
+    "checkpoints": {"files"},
+    "data": {"files"},
+    "theory": {"files", "report"},
+    "sims": {"acting", "data", "files", "nets", "system", "tasks"},
+    "algos": {"data", "nets", "tasks"},
+    "runs": {"algos", "data", "files", "tasks"},
+    # At run time `policy.act(budget=...)` asks the calibration and the guard.
+    "policy": {"acting", "algos", "calibration", "checkpoints", "deploy", "files", "runs"},
+    "training": {"algos", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
+    "evaluation": {"acting", "algos", "data", "files", "policy", "runs", "sims", "tasks"},
+    "calibration": {"algos", "checkpoints", "data", "evaluation", "files", "nets", "policy", "runs", "tasks"},
+    "deploy": {"acting", "algos", "calibration", "evaluation", "files", "nets", "policy", "runs"},
+    "doctor": {"sims", "system", "tasks"},
+    # The live grid is drawn with the report's consoles, the report prints the bench's tables.
+    "bench": {"algos", "data", "evaluation", "files", "report", "runs", "sims", "system", "tasks", "training"},
+    "report": {
+        "acting", "algos", "bench", "calibration", "data", "doctor", "evaluation", "files", "policy", "runs", "sims",
+        "tasks", "training",
+    },
+    "api": {"algos", "calibration", "data", "deploy", "evaluation", "policy", "runs", "sims", "tasks", "training"},
+    "cli": {
+        "algos", "api", "bench", "calibration", "data", "deploy", "doctor", "evaluation", "report", "sims", "tasks",
+        "theory", "training",
+    },
+    "__init__": {"api", "tasks"},
+    "__main__": {"cli"},
+}  # fmt: skip
+NEVER = [
+    ("data", {"algos", "sims", "training", "runs"}),
+    ("tasks", {"algos", "sims", "training", "runs"}),
+    ("algos", {"files", "sims", "runs", "training", "calibration"}),
+    ("sims", {"algos", "training", "calibration"}),
+    ("runs", {"sims", "training", "calibration"}),
+    ("training", {"calibration", "sims"}),
+]
+"""What no later table may allow."""
+
+
+def imported_parts(path: Path) -> Iterator[str]:
+    """The parts of the package that a file imports anywhere in it, in functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where an arrow points"
+            modules = [f"lspc.{name.name}" for name in node.names] if node.module == "lspc" else [str(node.module)]
+        elif isinstance(node, ast.Import):
+            modules = [name.name for name in node.names]
+        else:
+            continue
+        for module in modules:
+            top, _, rest = module.partition(".")
+            if top == "lspc" and rest:
+                yield rest.split(".")[0]
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_a_part_imports_what_the_table_allows(part: str) -> None:
+    allowed = MAY_IMPORT[part] | GROUND | {part}
+    for path in ROOT.rglob("*.py"):
+        if part_of(path) == part:
+            beyond = set(imported_parts(path)) - allowed - {"__version__"}
+            assert not beyond, f"{path.relative_to(ROOT)} imports {', '.join(sorted(beyond))}"
+
+
+def test_every_part_is_in_the_table() -> None:
+    assert {part_of(path) for path in ROOT.rglob("*.py")} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize(("part", "forbidden"), NEVER)
+def test_the_table_keeps_the_rules(part: str, forbidden: set[str]) -> None:
+    assert not MAY_IMPORT[part] & forbidden
+
+
+def test_nothing_imports_the_command_line() -> None:
+    assert [part for part, allowed in MAY_IMPORT.items() if "cli" in allowed] == ["__main__"]
+
+
+def test_algorithms_do_not_log() -> None:
+    for path in (ROOT / "algos").rglob("*.py"):
+        names = {
+            name.id for name in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(name, ast.Name)
+        }
+        assert not names & {"print", "logging", "warnings", "open"}, path
+
+
+def test_the_reader_of_imports_sees_them_all(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "from lspc import cli, data\nimport lspc.sims.pool\ndef f():\n    from lspc.runs.run import Run\n"
+    )
+    assert list(imported_parts(path)) == ["cli", "data", "sims", "runs"]
