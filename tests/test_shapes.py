@@ -24,9 +24,9 @@ def test_a_wrong_shape_is_refused() -> None:
 
 def test_ranks_and_types_do_not_mix() -> None:
     with pytest.raises(ValueError, match="rank_promotion"):
-        jnp.ones((3, 2)) + jnp.ones(2)
+        jnp.add(jnp.ones((3, 2)), jnp.ones(2))
     with pytest.raises(jax.dtypes.TypePromotionError):
-        jnp.ones(2) + jnp.arange(2)
+        jnp.add(jnp.ones(2), jnp.arange(2))
 
 
 def test_every_file_that_annotates_shapes_is_checked() -> None:
