@@ -54,7 +54,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)  # before pytest itself looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
-    """Of several workers each takes a file at a time, in this order: none is left alone with a long one at the end."""
+    """Workers take a file at a time, in this order: none is left alone with a long one at the end."""
     for item in items:
         needs.add_marks(item)
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
