@@ -1,10 +1,15 @@
-"""Habits of the tests themselves, read from their source: each can fail, draws from a seed and stands alone."""
+"""Habits of the tests themselves, read from their source: each can fail, draws from a seed, stands alone
+and says what it needs."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from lspc import sims
 
 HERE = Path(__file__).parent
 TREES = {path: ast.parse(path.read_text()) for path in sorted(HERE.rglob("*.py"))}
@@ -125,3 +130,19 @@ def test_tests_import_helpers_never_tests() -> None:
     assert [(name_of(path), name) for path, tree in TREES.items() for name in imported(tree) if is_test(name)] == []
     assert all(map(is_test, ("test_cli", "tests.helpers", ".helpers", "sims.test_pool", "conftest")))
     assert not any(map(is_test, ("helpers.cli", "pytest", "lspc.training")))
+
+
+def test_an_unmarked_test_starts_no_program() -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"it starts .* but is not marked: add @pytest\.mark\.process"):
+        subprocess.run([sys.executable, "-c", ""], check=True)
+
+
+@pytest.mark.parametrize("task", ["BallRun", "CarGoal1", "easysparse"])
+def test_an_unmarked_test_makes_no_world(task: str) -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"it makes a world of .*: add @pytest\.mark\.simulator"):
+        sims.make(task)
+
+
+@pytest.mark.process
+def test_a_marked_one_may() -> None:
+    assert subprocess.run([sys.executable, "-c", "exit(3)"], check=False).returncode == 3

@@ -116,7 +116,7 @@ NAMES = [
     "csv",
     "tensorboard",
     pytest.param("wandb", marks=pytest.mark.process),
-]  # it writes from a process of its own
+]  # it writes in a process
 
 
 def assert_same(found: list[Row], expected: list[Row]) -> None:
