@@ -19,7 +19,7 @@ from helpers.cli import Cli
 from lspc import algos, files, training
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.runs import Run
+from lspc.runs import Run, layout
 from lspc.training import loop
 from lspc.training.tracking import TRACKERS, make_trackers, open_trackers
 
@@ -49,7 +49,7 @@ def interrupt(dataset: Dataset, out: Path, *trackers: str, at: int = 4) -> None:
 
     with pytest.raises(training.Interrupted, match=f"stopped at update {at} of 8"):
         run(dataset, out, *trackers, on_progress=press)
-    training.checkpoint_paths(out)[-1].unlink()
+    layout.checkpoint_paths(out)[-1].unlink()
     if "tensorboard" in trackers:
         time.sleep(1 - time.time() % 1)  # its files are ordered by the second of their making
 
