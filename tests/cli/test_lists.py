@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from helpers.cli import Cli
 
 from lspc import files
@@ -23,6 +24,7 @@ def test_tasks(cli: Cli) -> None:
     assert "…" not in table
 
 
+@pytest.mark.simulator
 def test_doctor(cli_process: Cli) -> None:
     """In a process of its own: the simulators that it tries print what they like when they are imported."""
     done = cli_process("doctor", "--json")
