@@ -44,7 +44,12 @@ def cli_process() -> Cli:
     return call_in_new_process
 
 
-LONG = ()
+LONG = (
+    "test_ray.py", "test_population.py", "test_running.py", "test_loop.py", "test_pool.py", "test_all.py",
+    "test_metadrive.py", "test_safety_gymnasium.py", "test_figure_set.py", "test_lspc.py", "test_cdt.py",
+    "test_fisor.py", "test_bear_lag.py", "test_bcq_lag.py", "test_cpq.py", "test_coptidice.py", "test_sweep.py",
+    "test_export.py", "test_evaluation.py",
+)  # fmt: skip
 """The files that take longest, the longest first."""
 
 

@@ -143,6 +143,11 @@ def test_an_unmarked_test_makes_no_world(task: str) -> None:
         sims.make(task)
 
 
+def test_the_files_to_begin_with_are_there(request: pytest.FixtureRequest) -> None:
+    conftest = request.config.pluginmanager.get_plugin(str(HERE / "conftest.py"))
+    assert set(conftest.LONG) <= {path.name for path in TREES}
+
+
 @pytest.mark.process
 def test_a_marked_one_may() -> None:
     assert subprocess.run([sys.executable, "-c", "exit(3)"], check=False).returncode == 3
