@@ -56,7 +56,8 @@ def test_observations_are_normalised_unless_told_otherwise() -> None:
     net = bc.init(jax.random.key(0), tiny.SPEC, CONFIG)
     raw = bc.init(jax.random.key(0), tiny.SPEC, bc.Config(hidden=(8, 8), normalise_observations=False))
     observations = tiny.batch().observations
-    by_hand = (observations - jnp.asarray(tiny.SPEC.observation_mean)) / jnp.asarray(tiny.SPEC.observation_std)
+    by_hand = (np.asarray(observations) - tiny.SPEC.observation_mean) / tiny.SPEC.observation_std
+    by_hand = jnp.asarray(by_hand, jnp.float32)
     zero_noise = jnp.zeros((16, 1))
     np.testing.assert_allclose(
         bc.policy(net)(observations, zero_noise, "BC"), bc.policy(raw)(by_hand, zero_noise, "BC"), rtol=1e-5

@@ -42,7 +42,7 @@ def forward(net: Any, *inputs: Any) -> NDArray[np.float64]:
 
 
 def report(value: list[float], q: list[float]) -> iql.CriticReport:
-    values, qs = jnp.asarray(value), jnp.asarray(q)
+    values, qs = jnp.asarray(value, jnp.float32), jnp.asarray(q, jnp.float32)
     return iql.CriticReport(qs - values, values, qs, {})
 
 

@@ -52,7 +52,7 @@ def test_a_perfect_denoiser_leads_to_the_data_whatever_the_noise() -> None:
 
     def perfect(observations: Array, x: Array, times: Array) -> Array:
         kept = products[times.astype(int)][..., None]
-        return (x - jnp.sqrt(kept) * action) / jnp.sqrt(1 - kept)
+        return (x - jnp.sqrt(kept) * jnp.broadcast_to(action, x.shape)) / jnp.sqrt(1 - kept)
 
     denoiser: Any = perfect
     noise = jax.random.normal(jax.random.key(0), (7, STEPS, 2))

@@ -1,5 +1,7 @@
 """A diffusion model of actions (Ho et al., 2020): noise is turned into an action in a few denoising steps."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -101,7 +103,9 @@ def denoising_loss(
 
 
 def sample(
-    net: Denoiser, observations: Float[Array, "*batch observation"], noise: Float[Array, "*batch steps action"]
+    net: Callable[..., Array],
+    observations: Float[Array, "*batch observation"],
+    noise: Float[Array, "*batch steps action"],
 ) -> Float[Array, "*batch action"]:
     """From pure noise to an action; one normal draw to start with and one after every step but the last."""
     steps = noise.shape[-2]

@@ -17,7 +17,7 @@ def effective_share(weights: Float[Array, " batch"]) -> Float[Array, ""]:
     return jnp.sum(weights) ** 2 / (weights.size * jnp.sum(weights**2) + 1e-12)
 
 
-def sharpest_weight(advantage: Float[Array, " batch"], share: float) -> tuple[Float[Array, " batch"], Array]:
+def sharpest_weight(advantage: Float[Array, " batch"], share: float | Array) -> tuple[Float[Array, " batch"], Array]:
     """exp(temperature * advantage) with the temperature at which the effective share of the batch is `share`.
 
     Scaling or shifting all advantages changes nothing, so one setting means the same on every task. Returned with
@@ -72,7 +72,7 @@ def affordable_weight(
     cost_advantage: Float[Array, " batch"],
     reward_advantage: Float[Array, " batch"],
     temperature: Array,
-    spend: float,
+    spend: float | Array,
 ) -> tuple[Float[Array, " batch"], Array]:
     """`safe` weights tilted towards reward: safe * exp(t * A_r), with the largest t that can be afforded.
 
