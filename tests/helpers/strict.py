@@ -4,6 +4,7 @@ Import it before anything of lspc: only what is imported afterwards is checked.
 """
 
 import jax
+from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
 CHECKED = (
@@ -18,6 +19,9 @@ CHECKED = (
 )
 """Where the numbers are made; the rest of the package handles files and text."""
 
-install_import_hook(CHECKED, "beartype.beartype")
+check_types = beartype(conf=BeartypeConf(is_pep484_tower=True))
+"""As type checkers read annotations: a whole number will do where a float is asked for."""
+
+install_import_hook(CHECKED, f"{__name__}.check_types")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
