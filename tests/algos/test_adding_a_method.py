@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers.methods import Learned, MethodTests, ring
+from helpers.methods import MethodTests, RingRun
+from helpers.ring import ring_data
 
 from lspc import algos
 
@@ -44,9 +45,9 @@ def test_the_page_shows_the_test_file_as_it_is_here() -> None:
 
 
 def test_on_the_ring_it_is_far_safer_than_cloning_and_earns_more_than_bc_safe(tmp_path: Path) -> None:
-    data, size = ring(), {"steps": 750, "batch_size": 128, "hidden": (32, 32)}
-    cloned = Learned(tmp_path / "all", "bc", data, **size).judged()
-    safe = Learned(tmp_path / "safe", "bc", data, **size, budget=2.0).judged()
-    choosy = Learned(tmp_path, "choosy_bc", data, **size, budget=2.0).judged()
+    data, size = ring_data(), {"steps": 750, "batch_size": 128, "hidden": (32, 32)}
+    cloned = RingRun(tmp_path / "all", "bc", data, **size).measure()
+    safe = RingRun(tmp_path / "safe", "bc", data, **size, budget=2.0).measure()
+    choosy = RingRun(tmp_path, "choosy_bc", data, **size, budget=2.0).measure()
     assert choosy[1] < cloned[1] / 3
     assert choosy[0] > safe[0] + 0.05

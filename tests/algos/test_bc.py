@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.methods import Learned
+from helpers.methods import RingRun
 
 from lspc.algos import bc
 from lspc.algos.base import Spec
@@ -85,6 +85,6 @@ def test_a_budget_keeps_the_episodes_within_it() -> None:
 
 def test_on_the_ring_bc_safe_is_safe_but_below_the_optimum(tmp_path: Path) -> None:
     """It does the mean of the drivers within the limit, and the mean is slower than the best of them."""
-    reward, cost = Learned(tmp_path, "bc", steps=750, batch_size=128, hidden=(32, 32), budget=2.0).judged()
+    reward, cost = RingRun(tmp_path, "bc", steps=750, batch_size=128, hidden=(32, 32), budget=2.0).measure()
     assert cost <= 2.0
     assert 0.6 < reward < 0.9

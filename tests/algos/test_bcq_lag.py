@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.methods import LagrangianTests, Learned
+from helpers.methods import LagrangianTests, RingRun
 
 from lspc.algos import bcq_lag
 from lspc.algos.parts import lagrangian
@@ -61,12 +61,12 @@ def test_the_budget_is_the_smallest_of_the_task_and_becomes_a_discounted_sum() -
 
 def test_on_the_ring_the_multiplier_rises_while_the_cost_is_over_budget(tmp_path: Path) -> None:
     """The CVAE's mean action costs 13 of 20. Perturbing it by 5 % cannot meet a budget of 2, but lowers the cost."""
-    learned = Learned(
+    learned = RingRun(
         tmp_path, "bcq_lag", steps=750, batch_size=128, budget=2.0, hidden=(32, 32), cvae_hidden=(32, 32),
         target_rate=0.05,
     )  # fmt: skip
     assert np.all(learned.metrics["lagrangian/excess"][1:] > 0)
     assert np.all(np.diff(learned.metrics["lagrangian/multiplier"]) > 0)
-    reward, cost = learned.judged()
+    reward, cost = learned.measure()
     assert cost < 8
     assert reward > 0.6

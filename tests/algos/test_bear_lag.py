@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.methods import LagrangianTests, Learned, one_update, small
+from helpers.methods import LagrangianTests, RingRun, one_update, small
 
 from lspc import algos
 from lspc.algos import bear_lag
@@ -77,13 +77,13 @@ def test_the_budget_becomes_a_discounted_sum() -> None:
 
 
 def test_on_the_ring_it_keeps_the_budget_and_stays_near_the_data(tmp_path: Path) -> None:
-    learned = Learned(
+    learned = RingRun(
         tmp_path, "bear_lag", steps=1250, batch_size=128, budget=2.0, hidden=(32, 32), cvae_hidden=(32, 32),
         target_rate=0.05,
     )  # fmt: skip
     assert learned.metrics["policy/mmd"][-1] < 0.06
     assert learned.metrics["lagrangian/multiplier"].max() > 0.01
     assert abs(learned.metrics["lagrangian/excess"][-1]) < 0.5
-    reward, cost = learned.judged()
+    reward, cost = learned.measure()
     assert cost < 4  # it hovers around the budget; the data's mean is 13
     assert reward > 0.5

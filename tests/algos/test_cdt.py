@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.methods import ring
-from helpers.ring import Driver, Floats, at_limit, drive, limit
+from helpers.ring import Driver, Floats, at_limit, drive, limit, ring_data
 
 from lspc import training
 from lspc.acting import Act, Seen
@@ -139,7 +138,7 @@ def test_asked_for_no_cost_it_takes_the_free_way(tmp_path: Path) -> None:
 
 def test_on_the_ring_who_allows_less_cost_gets_less(tmp_path: Path) -> None:
     """One run, asked for other costs than it was trained for: it adapts without training again, say its authors."""
-    data = ring()
+    data = ring_data()
     config = replace(
         SMALL, steps=500, batch_size=64, width=32, dropout=0.0, learning_rate=2e-3, warmup=50, budget=2.0
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.methods import DATA, Learned, MethodTests, changed, one_update, small
+from helpers.methods import DATA, MethodTests, RingRun, one_update, small, with_columns
 
 from lspc import algos
 from lspc.algos import coptidice
@@ -126,19 +126,19 @@ def test_the_budget_reaches_the_multiplier_alone_and_actions_the_actor_alone() -
     poorer = eqx.tree_at(lambda s: s.budget, old, 0.5 * old.budget)
     for other, reached in (
         (one_update(METHOD, small(METHOD), state=poorer)[1], "multiplier"),
-        (one_update(METHOD, small(METHOD), changed(actions=-DATA.actions))[1], "actor"),
+        (one_update(METHOD, small(METHOD), with_columns(actions=-DATA.actions))[1], "actor"),
     ):
         assert [name for name in parts if not tiny.same(getattr(plain, name), getattr(other, name))] == [reached]
 
 
 def test_on_the_ring_the_multiplier_rises_until_the_budget_is_kept(tmp_path: Path) -> None:
-    learned = Learned(
+    learned = RingRun(
         tmp_path, "coptidice", steps=1250, batch_size=128, budget=2.0, hidden=(32, 32), learning_rate=1e-3
     )
     excess, multiplier = learned.metrics["lagrangian/excess"], learned.metrics["lagrangian/multiplier"]
     assert excess[0] > 0.02  # a step of the data's costs 0.1 too much
     assert abs(excess[-1]) < 0.01
     assert np.all(np.diff(multiplier[excess > 0.005]) > 0)
-    reward, cost = learned.judged()
+    reward, cost = learned.measure()
     assert cost <= 2.0
     assert reward > 0.6

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from helpers import tiny
 from helpers.methods import DATA as SEEN
-from helpers.methods import MethodTests, changed, one_update, ring, small
-from helpers.ring import as_action, limit, place_ahead
+from helpers.methods import MethodTests, one_update, small, with_columns
+from helpers.ring import as_action, limit, place_ahead, ring_data
 from jaxtyping import Array
 
 from lspc import algos
@@ -82,7 +82,7 @@ def test_actor_loss_by_hand() -> None:
 
 def test_rewards_reach_neither_costs_nor_the_cvae() -> None:
     _, plain, _ = one_update(METHOD, small(METHOD))
-    _, poorer, _ = one_update(METHOD, small(METHOD), changed(rewards=-SEEN.rewards))
+    _, poorer, _ = one_update(METHOD, small(METHOD), with_columns(rewards=-SEEN.rewards))
     assert tiny.same((plain.cost, plain.cvae, plain.alpha), (poorer.cost, poorer.cvae, poorer.alpha))
     assert not tiny.same(plain.reward, poorer.reward)
 
@@ -100,7 +100,7 @@ def test_the_reward_backup_is_masked_where_the_next_action_costs_too_much() -> N
     costly = eqx.tree_at(
         lambda s: [n.layers[-1].bias for n in s.cost.target_q], old, [jnp.asarray([99.0], jnp.float32)] * 2
     )
-    elsewhere = changed(next_observations=SEEN.next_observations + 5)
+    elsewhere = with_columns(next_observations=SEEN.next_observations + 5)
     masked, other = (one_update(METHOD, small(METHOD), data, costly)[1] for data in (SEEN, elsewhere))
     assert tiny.same(masked.reward, other.reward)  # nothing of the next state is left
     free, other = (one_update(METHOD, small(METHOD), data, old)[1] for data in (SEEN, elsewhere))
@@ -143,7 +143,7 @@ def test_the_budget_becomes_a_discounted_sum() -> None:
 
 def test_on_the_ring_unknown_actions_come_to_cost_more_than_the_budget() -> None:
     """Learning from safe drivers only: no cost was ever seen, yet full speed is not believed to be free."""
-    data = ring().within(0.0)
+    data = ring_data().within(0.0)
     assert not data.costs.any()
     spec = Spec.of(data)
     config = small(METHOD, batch_size=128, budget=2.0, hidden=(32, 32), cvae_hidden=(32, 32), target_rate=0.05,

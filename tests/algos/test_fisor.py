@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.methods import DATA, Learned, MethodTests, changed, one_update, small
+from helpers.methods import DATA, MethodTests, RingRun, one_update, small, with_columns
 from jaxtyping import Array
 
 from lspc import algos
@@ -72,7 +72,7 @@ def test_v_h_is_a_lower_expectile_of_q_h() -> None:
 
 def test_cost_means_violation_whatever_its_size() -> None:
     """Only whether a step costs something matters: h is +25 or -1."""
-    larger = changed(costs=7 * DATA.costs)
+    larger = with_columns(costs=7 * DATA.costs)
     assert tiny.same(*(one_update(METHOD, small(METHOD), data)[1] for data in (DATA, larger)))
 
 
@@ -84,8 +84,8 @@ def test_rewards_are_scaled_to_a_spread_of_one_per_step() -> None:
 
 def test_rewards_and_costs_do_not_hear_of_each_other() -> None:
     _, plain, _ = one_update(METHOD, small(METHOD))
-    _, richer, _ = one_update(METHOD, small(METHOD), changed(rewards=5 * DATA.rewards))
-    _, costlier, _ = one_update(METHOD, small(METHOD), changed(costs=1 - DATA.costs))
+    _, richer, _ = one_update(METHOD, small(METHOD), with_columns(rewards=5 * DATA.rewards))
+    _, costlier, _ = one_update(METHOD, small(METHOD), with_columns(costs=1 - DATA.costs))
     assert tiny.same(plain.cost, richer.cost)
     assert tiny.same(plain.reward, costlier.reward)
     assert not tiny.same(plain.reward, richer.reward)
@@ -138,11 +138,11 @@ def test_without_noise_it_still_chooses_among_candidates_always_the_same() -> No
 
 
 def test_on_the_ring_it_tells_feasible_states_and_is_safe(tmp_path: Path) -> None:
-    learned = Learned(
+    learned = RingRun(
         tmp_path, "fisor", steps=1000, batch_size=128, actor_steps=1, hidden=(32, 32), actor_width=32, actor_blocks=1,
         discount=0.9, learning_rate=3e-3, target_rate=0.1, actor_target_rate=0.01,
     )  # fmt: skip
     assert 0.05 < learned.metrics["cost/feasible_share"][-1] < 0.5  # a third of the data's steps are within the limit
-    reward, cost = learned.judged()
+    reward, cost = learned.measure()
     assert cost <= 0.5
     assert reward > 0.5

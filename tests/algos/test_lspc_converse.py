@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.methods import Learned
+from helpers.methods import RingRun
 
 from lspc.algos import lspc
 from lspc.algos.parts import cvae, iql
@@ -81,6 +81,6 @@ def test_its_policies_say_what_they_are() -> None:
 def test_on_the_ring_it_is_rewarding_first_and_unsafe(tmp_path: Path) -> None:
     """LSPC-O keeps a budget of 2 on the same data (test_tiny_cmdp.py): the order of the roles decides."""
     settings: dict[str, Any] = {"steps": 1000, "hidden": (32, 32), "target_rate": 0.05, "latent_dim": 8}
-    reward, cost = Learned(tmp_path, "lspc", roles="converse", **settings).judged()
+    reward, cost = RingRun(tmp_path, "lspc", roles="converse", **settings).measure()
     assert reward > 1  # more than any safe driver
     assert cost > 10

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.ring import BUDGET, SIZE, as_action, at_limit, drive, judged, limit, place_ahead, ring_data
+from helpers.ring import BUDGET, SIZE, as_action, at_limit, drive, limit, measure, place_ahead, ring_data
 
 import lspc
 from lspc.data import Dataset
@@ -34,20 +34,20 @@ def test_the_optimum_is_free_and_no_safe_driver_is_faster(dataset: Dataset) -> N
 
 def test_cloning_is_not_safe(dataset: Dataset, tmp_path: Path) -> None:
     run = lspc.train(dataset, tmp_path / "bc", algo="bc", steps=500, **SIZE)
-    _, cost = judged(run, "BC")
+    _, cost = measure(run, "BC")
     assert cost > 5 * BUDGET
 
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_lspc_s_is_safe(run: Path, sampled: bool) -> None:
-    reward, cost = judged(run, "LSPC-S", sampled=sampled)
+    reward, cost = measure(run, "LSPC-S", sampled=sampled)
     assert cost <= BUDGET
     assert reward > 0.5  # and does not just stand still
 
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_lspc_o_is_safe_and_earns_more(run: Path, sampled: bool) -> None:
-    reward, cost = judged(run, "LSPC-O", sampled=sampled)
+    reward, cost = measure(run, "LSPC-O", sampled=sampled)
     assert cost <= BUDGET
     assert reward > 0.7
-    assert reward > judged(run, "LSPC-S")[0] + 0.02
+    assert reward > measure(run, "LSPC-S")[0] + 0.02

@@ -20,7 +20,7 @@ import pytest
 import lspc
 from helpers import tiny
 from helpers.data import small_dataset
-from helpers.ring import STEPS, as_action, drive, judged, limit, place_ahead
+from helpers.ring import measure, ring_data
 from lspc import algos, files, policy, training
 from lspc.algos import base
 from lspc.algos.base import Method, Spec
@@ -58,7 +58,7 @@ def small(method: Method, **changes: Any) -> Any:
     return method.Config(**{name: value for name, value in SMALL.items() if name in known} | changes)
 
 
-def changed(**columns: Any) -> Dataset:
+def with_columns(**columns: Any) -> Dataset:
     """DATA with other columns."""
     return Dataset(**{name: getattr(DATA, name) for name in base.Batch._fields} | columns)
 
@@ -68,7 +68,7 @@ def one_update(method: Method, config: Any, dataset: Dataset = DATA, state: Any 
 
     It is what the loop itself compiles for two seeds, so that all tests of a method wait for one compilation.
     """
-    states = training.init_states(method, SPEC, config, (0, 1)) if state is None else stacked(state)
+    states = training.init_states(method, SPEC, config, (0, 1)) if state is None else stack_twice(state)
     table = getattr(method, "table", base.table)(dataset, config)
     states, table = devices.replicate((states, table), 2)
     before = jax.tree.map(jnp.copy, states)  # the loop reuses the memory of what it is given
@@ -77,7 +77,7 @@ def one_update(method: Method, config: Any, dataset: Dataset = DATA, state: Any 
     return first(before), first(after), first(metrics)
 
 
-def stacked(state: Any) -> Any:
+def stack_twice(state: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), state)
 
 
@@ -137,8 +137,8 @@ class MethodTests:
     def test_nothing_follows_a_terminal_state(self) -> None:
         """Neither reward nor cost is looked for behind the end: what was seen there makes no difference."""
         ends = {"terminated": np.ones(DATA.transitions, bool), "truncated": np.zeros(DATA.transitions, bool)}
-        ended = changed(**ends)
-        elsewhere = changed(**ends, next_observations=DATA.next_observations + 5)
+        ended = with_columns(**ends)
+        elsewhere = with_columns(**ends, next_observations=DATA.next_observations + 5)
         assert tiny.same(*(one_update(self.module, self.config(), data)[1] for data in (ended, elsewhere)))
 
     def test_actions_stay_inside_for_any_observation_and_noise(self) -> None:
@@ -211,7 +211,7 @@ class LagrangianTests(MethodTests):
 
     def test_rewards_reach_neither_costs_nor_the_cvae(self) -> None:
         _, plain, _ = one_update(self.module, self.config())
-        _, poorer, _ = one_update(self.module, self.config(), changed(rewards=-DATA.rewards))
+        _, poorer, _ = one_update(self.module, self.config(), with_columns(rewards=-DATA.rewards))
         assert tiny.same((plain.cost, plain.cvae, plain.pid), (poorer.cost, poorer.cvae, poorer.pid))
         assert not tiny.same(plain.reward, poorer.reward)
         assert not tiny.same(plain.actor, poorer.actor)
@@ -225,30 +225,14 @@ class LagrangianTests(MethodTests):
         assert not tiny.same(plain.actor, priced.actor)
 
 
-# The ring of test_tiny_cmdp.py: speed is rewarded, speed above the place's limit costs 1 one step later.
-
-
-def ring(drivers: int = 300) -> Dataset:
-    """Drivers who each keep to 60 % to 160 % of the limit, two thirds of them beyond it."""
-    rng = np.random.default_rng(0)
-    habit = rng.uniform(0.6, 1.6, drivers)
-    columns = drive(
-        lambda o: as_action(habit * limit(place_ahead(o)) + rng.normal(0, 0.03, drivers)), cars=drivers, seed=5
-    ).columns
-    rows = drivers * STEPS
-    flat: dict[str, Any] = {name: column.reshape(rows, *column.shape[2:]) for name, column in columns.items()}
-    truncated = np.arange(rows) % STEPS == STEPS - 1
-    return Dataset(**flat, terminated=np.zeros(rows, bool), truncated=truncated)
-
-
-class Learned:
-    """A run on the ring: its metrics from chunk to chunk, and what its policy earns and costs there."""
+class RingRun:
+    """A run on the ring of helpers/ring.py: its metrics from chunk to chunk, and what its policy earns and costs."""
 
     def __init__(self, folder: Path, method: str, dataset: Dataset | None = None, **settings: Any):
-        self.run = lspc.train(dataset or ring(), folder / method, algo=method, **settings)
+        self.run = lspc.train(dataset or ring_data(), folder / method, algo=method, **settings)
         rows = files.read_jsonl(self.run / "metrics.jsonl")
         self.metrics = {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
 
-    def judged(self, *, sampled: bool = False) -> tuple[float, float]:
+    def measure(self, *, sampled: bool = False) -> tuple[float, float]:
         """Reward in parts of the safe optimum's, and cost of 20 steps."""
-        return judged(self.run, load_policy(self.run).variant, sampled=sampled)
+        return measure(self.run, load_policy(self.run).variant, sampled=sampled)

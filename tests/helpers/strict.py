@@ -19,9 +19,9 @@ CHECKED = (
 )
 """Where the numbers are made; the rest of the package handles files and text."""
 
-check = beartype(conf=BeartypeConf(is_pep484_tower=True))
-"""A whole number is a number: where a float is asked for, 10 will do."""
+check_types = beartype(conf=BeartypeConf(is_pep484_tower=True))
+"""As type checkers read annotations: a whole number will do where a float is asked for."""
 
-install_import_hook(CHECKED, "helpers.strict.check")
+install_import_hook(CHECKED, f"{__name__}.check_types")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -96,9 +96,8 @@ def init(key: PRNGKeyArray, observation_dim: int, action_dim: int, config: Confi
 
 
 def gaussian_log_probability(actions: Array, mean: Array, log_std: Array) -> Array:
-    log_std = match_rank(log_std, mean)
-    z = (actions - mean) / jnp.exp(log_std)
-    return jnp.sum(-0.5 * z**2 - log_std - 0.5 * jnp.log(2 * jnp.pi), axis=-1)
+    z = (actions - mean) / match_rank(jnp.exp(log_std), mean)
+    return jnp.sum(-0.5 * z**2 - match_rank(log_std, mean) - 0.5 * jnp.log(2 * jnp.pi), axis=-1)
 
 
 def generalised_advantage(
