@@ -53,6 +53,7 @@ def test_missing_packages_are_told_with_the_version_to_get(monkeypatch: pytest.M
     found = by_name()
     assert not found["h5py"].ok
     assert found["h5py"].fix == "pip install 'h5py>=3.11'"
-    assert found["tensorboard"].optional
-    assert not found["tensorboard"].ok
+    for tracker in ("tensorboard", "wandb"):
+        assert found[tracker].optional
+        assert not found[tracker].ok
     assert not found["simulator: bullet"].ok

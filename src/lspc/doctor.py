@@ -38,6 +38,7 @@ def run_checks() -> list[Check]:
         # Training on a file needs no simulator, so a missing one is no failure.
         *map(_simulator, SUITES.values()),
         _package("tensorboard", "tensorboard", optional=True),
+        _package("wandb", "wandb", optional=True),
         _machine(),
     ]
 
