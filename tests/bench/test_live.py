@@ -33,7 +33,8 @@ def test_the_cost_tells_what_is_known_and_what_is_not() -> None:
 
 def test_the_grid_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
-    monkeypatch.setattr(terminal, "errors", Console(width=80, file=written))
+    console = Console(width=80, file=written)
+    monkeypatch.setattr(terminal, "errors", lambda: console)
     made = {job.name: job for job in make_jobs(PLAN, tmp_path, {})}
     first, second = made["BallRun/bc-seeds-0-2"], made["BallRun/bc-10-seeds-0-2"]
     with Grid(list(made.values())) as grid:
