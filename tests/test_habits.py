@@ -145,6 +145,7 @@ def test_an_unmarked_test_makes_no_world(task: str) -> None:
 
 def test_the_files_to_begin_with_are_there(request: pytest.FixtureRequest) -> None:
     conftest = request.config.pluginmanager.get_plugin(str(HERE / "conftest.py"))
+    assert conftest is not None
     assert set(conftest.LONG) <= {path.name for path in TREES}
 
 
