@@ -22,6 +22,7 @@ def test_free_memory_and_cores_are_sensible_numbers() -> None:
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 def test_a_worker_has_one_thread_and_the_platform_it_is_given(platform: str) -> None:
     with start_worker([sys.executable, "-c", TELL], platform=platform) as process:
@@ -32,6 +33,7 @@ def test_a_worker_has_one_thread_and_the_platform_it_is_given(platform: str) -> 
     assert environment["PATH"] == os.environ["PATH"]
 
 
+@pytest.mark.process
 def test_what_a_worker_complains_of_goes_where_it_is_told() -> None:
     command = [sys.executable, "-c", "import sys; print('progress'); print('trouble', file=sys.stderr)"]
     with tempfile.TemporaryFile() as errors:
@@ -45,6 +47,7 @@ def test_what_a_worker_complains_of_goes_where_it_is_told() -> None:
         assert sorted(process.stdout.read().split()) == ["progress", "trouble"]
 
 
+@pytest.mark.process
 def test_a_worker_ends_when_its_standard_input_closes() -> None:
     process: subprocess.Popen[str] = start_worker([sys.executable, "-c", STAY])
     assert process.stdin is not None
