@@ -41,8 +41,8 @@ def say(line: str) -> None:
 
 
 def note(line: str, style: str | None = None) -> None:
-    """One line on standard error."""
-    errors().print(line, style=style, highlight=False, markup=False)
+    """One line on standard error, not wrapped either: it may be a command to copy."""
+    errors().print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def warn(line: str) -> None:
