@@ -68,8 +68,10 @@ def test_a_policy_is_measured_on_another_task_and_filmed(cli: Cli, trained: tupl
     assert clip.read_bytes().startswith(b"GIF89a")
 
 
+@pytest.mark.simulator
 def test_figures_and_clips_refuse_what_they_cannot_do(cli: Cli, trained: tuple[Path, str], tmp_path: Path) -> None:
     out, _ = trained
+    cli("evaluate", out, "--episodes", "1", "--policies", "LSPC-S", "--actions", "deterministic", "--workers", "0")
     bare = tmp_path / "bare"
     files.write_json(bare / "config.json", Run.open(out).describe())
     for arguments, told in [

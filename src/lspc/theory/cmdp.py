@@ -90,7 +90,7 @@ def random_cmdps(
     """Sparse to dense transitions; rewards of either sign; rare to frequent costs; one start or many."""
 
     def each(*choices: float, axes: int = 2) -> Array:
-        return rng.choice(choices, count).reshape(-1, *[1] * axes)
+        return rng.choice(np.asarray(choices, np.float64), count).reshape(-1, *[1] * axes)
 
     reward = (rng.random((count, states, actions)) + each(0, -0.5, -1)) * each(0.1, 1, 10)
     cost = rng.random((count, states, actions)) * (rng.random((count, states, actions)) < each(0.2, 0.5, 1))
