@@ -68,7 +68,7 @@ def normalised(weights: Array) -> Array:
 
 
 def total_variation(p: Array, q: Array) -> Array:
-    return np.abs(p - q).sum(-1) / 2
+    return np.asarray(np.abs(p - q).sum(-1) / 2)
 
 
 def kl(p: Array, q: Array) -> Array:
