@@ -1,7 +1,7 @@
 """The `official` preset is the released code: five recorded updates of it, number by number.
 
-`official_steps.npz` holds weights before and after, batches with the noise drawn for them, logged losses and actions, of
-tiny networks in two cases: `bullet` (eps .6, no mask) and `masked` (eps .25, a mask at .15).
+`official_steps.npz` holds weights before and after, batches with the noise drawn for them, logged losses and actions,
+of tiny networks in two cases: `bullet` (eps .6, no mask) and `masked` (eps .25, a mask at .15).
 """
 
 from pathlib import Path
