@@ -91,6 +91,8 @@ class Config:
     """Divide rewards by a hundredth of the spread of the data's returns: values of one size on every task."""
 
 
+RENAMED = {"clamp_value_in_loss": "released_critics"}
+"""Settings that runs of earlier versions know by another name."""
 AS_PRINTED: dict[str, Any] = {
     "steps": 1_000_000,
     "batch_size": 1024,
