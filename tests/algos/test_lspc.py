@@ -280,7 +280,7 @@ def test_both_end_where_timeouts_end_episodes() -> None:
 
 def test_the_released_codes_clamp_reaches_the_cost_critic_only() -> None:
     stuck, free = (
-        update(valued(state(clamp_value_in_loss=clamp), -50.0), tiny.batch(), jax.random.key(1))[0]
+        update(valued(state(released_critics=clamp), -50.0), tiny.batch(), jax.random.key(1))[0]
         for clamp in (True, False)
     )
     assert stuck.cost.value.net.layers[-1].bias.tolist() == [-50.0]

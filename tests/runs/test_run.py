@@ -151,6 +151,10 @@ def test_settings_come_back_as_the_methods_own(tmp_path: Path, dataset: Dataset)
         build_config("magic", {}, "here")
 
 
+def test_settings_of_earlier_versions_are_known_by_their_old_names() -> None:
+    assert build_config("lspc", {"clamp_value_in_loss": True}, "here").released_critics
+
+
 def test_the_data_of_a_run(tmp_path: Path, dataset: Dataset) -> None:
     source, moved, other = (tmp_path / f"{name}.npz" for name in ("data", "moved", "other"))
     for path in (source, moved):

@@ -79,8 +79,8 @@ class Config:
     """How LSPC-S draws a latent inside its restriction: a clamped, squashed or truncated normal."""
     timeouts_end_episode: bool = True
     """Treat a time-out like a terminal state instead of looking past it, where there are no data."""
-    clamp_value_in_loss: bool = False
-    """Clamp V_c at zero inside its own loss, as the released code does; states below zero then stay stuck."""
+    released_critics: bool = False
+    """Critics as in the released code: V_c is clamped inside its own loss, and states below zero stay stuck."""
     cost_mask: float | None = None
     """Give no weight to transitions unless both V_c and Q_c are below this (the paper's 0.02 on MetaDrive)."""
     renormalise_mask: bool = False
@@ -91,6 +91,8 @@ class Config:
     """Divide rewards by a hundredth of the spread of the data's returns: values of one size on every task."""
 
 
+RENAMED = {"clamp_value_in_loss": "released_critics"}
+"""Settings that runs of earlier versions know by another name."""
 AS_PRINTED: dict[str, Any] = {
     "steps": 1_000_000,
     "batch_size": 1024,
@@ -120,19 +122,19 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": AS_PRINTED,
     "official": {
         **AS_PRINTED,
-        "restriction": 0.6,
-        "safe_restriction": 0.6,
         "timeouts_end_episode": True,
-        "clamp_value_in_loss": True,
+        "released_critics": True,
     },
 }
 
 
 def task_settings(task: Task, preset: str) -> dict[str, Any]:
-    """The paper's two exceptions: a wider search on Bullet (but AntRun), the cost mask on MetaDrive."""
+    """A wider box on Bullet (but AntRun), in the released code for LSPC-S too, and the cost mask on MetaDrive."""
     settings: dict[str, Any] = {}
-    if preset == "paper" and task.suite == "bullet" and task.name != "AntRun":
+    if preset in ("paper", "official") and task.suite == "bullet" and task.name != "AntRun":
         settings["restriction"] = 0.6
+        if preset == "official":
+            settings["safe_restriction"] = 0.6
     if preset in ("paper", "official") and task.suite == "metadrive":
         settings["cost_mask"] = 0.02
     return settings
@@ -232,6 +234,8 @@ def update_critics(state: State, batch: Batch) -> CriticOutputs:
     """One step of V_r, Q_r, V_c, Q_c; nothing of it depends on POLICY_SETTINGS."""
     config, batch = state.config, state.normaliser.apply_to(batch)
     ends = batch.ends if config.timeouts_end_episode else batch.terminated
+    if config.released_critics:
+        ends = batch.terminated + batch.truncated  # 2 where both are set
 
     def learn(
         critic: iql.Critic, signal: Array, largest: Array, *, is_cost: bool
@@ -242,7 +246,7 @@ def update_critics(state: State, batch: Batch) -> CriticOutputs:
             config.discount,
             config.target_rate,
             config.learning_rate,
-            clamp_value_in_loss=is_cost and config.clamp_value_in_loss,
+            config.released_critics,
         )
         return iql.update(
             critic, batch.observations, batch.actions, signal, batch.next_observations, ends, largest, settings

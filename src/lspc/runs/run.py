@@ -172,7 +172,9 @@ def identity(method: str, seeds: Sequence[int], dataset: str, config: Mapping[st
 
 def build_config(method: str, settings: Mapping[str, Any], place: str) -> Any:
     """Settings that were read from JSON as the method's `Config`; `place` is where they stand, for messages."""
+    module = algos.get(method)
+    renamed: Mapping[str, str] = getattr(module, "RENAMED", {})
     try:
-        return algos.get(method).Config(**files.restore_tuples(settings))
+        return module.Config(**files.restore_tuples({renamed.get(name, name): settings[name] for name in settings}))
     except TypeError as error:
         raise UserError(f"{place}: not settings of {method} that this version of lspc can read ({error})") from error

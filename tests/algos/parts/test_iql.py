@@ -54,7 +54,7 @@ def test_value_loss_of_cost_by_hand() -> None:
     loss, prediction = iql.value_loss(VALUE, STATES, q, COST)
     assert loss == pytest.approx((0.3 * 1 + 0.7 * 4 + 0) / 3, rel=1e-6)
     assert prediction.tolist() == [2.5, -0.5, -1.5]
-    clamped, prediction = iql.value_loss(VALUE, STATES, q, COST._replace(clamp_value_in_loss=True))
+    clamped, prediction = iql.value_loss(VALUE, STATES, q, COST._replace(as_released=True))
     assert clamped == pytest.approx((0.3 * 1 + 0.7 * 2.5**2 + 0.7 * 1.5**2) / 3, rel=1e-6)
     assert prediction.tolist() == [2.5, -0.5, -1.5]
 
@@ -112,12 +112,12 @@ def test_clamping_the_value_in_its_loss_leaves_a_negative_state_stuck() -> None:
     def gradient(config: iql.CriticConfig) -> Array:
         return eqx.filter_grad(lambda net: iql.value_loss(net, observations, q, config)[0])(value).layers[0].bias
 
-    assert gradient(COST._replace(clamp_value_in_loss=True)).tolist() == [0.0]
+    assert gradient(COST._replace(as_released=True)).tolist() == [0.0]
     assert gradient(COST)[0] == pytest.approx(2 * 0.3 * -7.0)
     # And through whole updates: the released code's habit never moves, ours climbs to the cost that is there.
     stuck = free = eqx.tree_at(lambda c: c.value, critic(), Learner.of(tiny.linear([[0.0]] * 3, [-2.0])))
     for _ in range(5):
-        stuck, _ = step(stuck, COST._replace(clamp_value_in_loss=True))
+        stuck, _ = step(stuck, COST._replace(as_released=True))
         free, _ = step(free, COST)
     assert stuck.value.net.layers[0].bias.tolist() == [-2.0]
     assert free.value.net.layers[0].bias[0] > -2.0

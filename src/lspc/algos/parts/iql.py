@@ -36,8 +36,9 @@ class CriticConfig(NamedTuple):
     discount: float
     target_rate: float
     learning_rate: float
-    clamp_value_in_loss: bool = False
-    """The released code's habit of clamping V_c inside its own loss, which leaves states below zero stuck."""
+    as_released: bool = False
+    """As the released code has it: V_c and its target Q_c clamped at zero inside V_c's loss (states below zero get no
+    gradient), V(s') from before V's own step and not kept within what the data allow, twins' losses averaged."""
 
 
 class CriticReport(NamedTuple):
@@ -81,7 +82,7 @@ def value_loss(
 ) -> tuple[Scalar, PerTransition]:
     """Expectile regression of V on Q: u = Q_r - V_r for reward, u = V_c - Q_c for cost."""
     prediction = value(observations)[..., 0]
-    fitted = jnp.maximum(prediction, 0.0) if config.is_cost and config.clamp_value_in_loss else prediction
+    fitted = jnp.maximum(prediction, 0.0) if config.is_cost and config.as_released else prediction
     difference = fitted - q if config.is_cost else q - fitted
     return jnp.mean(expectile_loss(difference, config.expectile)), prediction
 
@@ -99,7 +100,11 @@ def q_target(
     V(s') is kept within what the data allow (a cost to come is never negative): where episodes are cut off in states
     that none starts from, nothing else would stop the values from feeding on themselves.
     """
-    following = jnp.clip(value(next_observations)[..., 0], 0.0 if config.is_cost else -largest, largest)
+    following = value(next_observations)[..., 0]
+    if config.as_released:
+        following = jnp.maximum(following, 0.0) if config.is_cost else following
+    else:
+        following = jnp.clip(following, 0.0 if config.is_cost else -largest, largest)
     return signal + config.discount * (1.0 - ends) * following
 
 
@@ -119,12 +124,17 @@ def step(
     The report speaks of the V and the slow Qs before the step.
     """
     q = twin(critic.target_q, observations, actions, is_cost=config.is_cost)
+    if config.as_released and config.is_cost:
+        q = jnp.maximum(q, 0.0)
     (v_loss, predicted), gradient = eqx.filter_value_and_grad(value_loss, has_aux=True)(
         critic.value.net, observations, q, config
     )
     value = critic.value.step(gradient, config.learning_rate)
     # The target is an argument of the loss that is not differentiated: V does not learn from Q's error.
-    td_loss, gradient = eqx.filter_value_and_grad(q_loss)(critic.q.net, observations, actions, target(value.net))
+    bootstrapped = target(critic.value.net if config.as_released else value.net)
+    td_loss, gradient = eqx.filter_value_and_grad(q_loss)(critic.q.net, observations, actions, bootstrapped)
+    if config.as_released:
+        td_loss, gradient = jax.tree.map(lambda of_both: of_both / 2, (td_loss, gradient))
     fast = critic.q.step(gradient, config.learning_rate)
     slow = polyak_update(critic.target_q, fast.net, config.target_rate)
     report = CriticReport(q - predicted, predicted, q, {"value_loss": v_loss, "q_loss": td_loss})
