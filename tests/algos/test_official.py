@@ -124,7 +124,7 @@ def replayed(case: str) -> Replayed:
     state, metrics = start(case), []
     for number in range(UPDATES):
         place = f"{case}/batch{number}"
-        noise = tuple(jnp.asarray(RECORDED[f"{place}/{of}"]) for of in ("noise_cvae", "noise_encoder"))
+        noise = jnp.asarray(RECORDED[f"{place}/noise_cvae"]), jnp.asarray(RECORDED[f"{place}/noise_encoder"])
         state, found = update(state, batch_of(place), noise)
         metrics.append(found)
     return state, metrics
