@@ -278,14 +278,14 @@ def test_both_end_where_timeouts_end_episodes() -> None:
     assert not tiny.same(timed_out.cost.q, going_on.cost.q)
 
 
-def test_the_released_codes_clamp_reaches_the_cost_critic_only() -> None:
+def test_the_released_codes_clamp_leaves_only_the_cost_critic_stuck() -> None:
     stuck, free = (
         update(valued(state(released_critics=clamp), -50.0), tiny.batch(), jax.random.key(1))[0]
         for clamp in (True, False)
     )
     assert stuck.cost.value.net.layers[-1].bias.tolist() == [-50.0]
     assert free.cost.value.net.layers[-1].bias[0] > -50.0
-    assert tiny.same(stuck.reward, free.reward)
+    assert stuck.reward.value.net.layers[-1].bias[0] > -50.0  # a reward may be negative: nothing is clamped there
 
 
 # The latents.
