@@ -1,4 +1,4 @@
-# `make quickstart` and `make check` are all a newcomer needs; each installs what is missing into .venv first.
+# `make quickstart` and `make test` are all a newcomer needs; each installs what is missing into .venv first.
 PYTHON ?= python3.11
 BIN := .venv/bin
 # A file at a time for each worker, in the order that tests/conftest.py gives.
