@@ -76,7 +76,7 @@ def kl(p: Array, q: Array) -> Array:
     inside = (p > 0) & (q > 0)
     terms = p * np.log(np.where(inside, p, 1) / np.where(inside, q, 1))
     # It is never negative, but for rounding.
-    return np.maximum(np.where((p > 0) & (q <= 0), np.inf, terms).sum(-1), 0)
+    return np.asarray(np.maximum(np.where((p > 0) & (q <= 0), np.inf, terms).sum(-1), 0))
 
 
 def expected(weights: Array, values: Array) -> Array:
