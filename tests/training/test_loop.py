@@ -136,6 +136,7 @@ def test_the_same_seed_twice_gives_the_same_run(dataset: Dataset, tmp_path: Path
 
 
 def test_a_run_is_compiled_once(dataset: Dataset, tmp_path: Path) -> None:
+    """Here a quick method; helpers/methods.py has the same for each."""
     config = algos.get("bc").Config(steps=750, batch_size=16, hidden=(9, 9))
     training.train(dataset, tmp_path, config, method="bc")
     chunk: Any = training.make_chunk(cast(Any, SweepMethod(algos.get("bc"))), base.Spec.of(dataset), (config,))

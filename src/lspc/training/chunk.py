@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from lspc.algos import base
@@ -20,7 +19,8 @@ from lspc.training import devices
 def init_states(method: "Method | SweepMethod", spec: Spec, config: Any, seeds: Sequence[int]) -> Any:
     """One state per seed, stacked along a new first axis."""
     states = [method.init(jax.random.fold_in(jax.random.key(seed), 0), spec, config) for seed in seeds]
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *states)
+    # With a type said, none is "weak": what a chunk returns never is, and would be compiled for once more.
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves, dtype=leaves[0].dtype), *states)
 
 
 @lru_cache(maxsize=8)
