@@ -107,7 +107,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def planned(steps: int) -> tuple[Plan, dict[str, Path]]:
     places = find_data(HERE / "data", ["BallRun"])
-    tiny = {"steps": steps, "batch_size": 8, "hidden": (8, 8)}
+    tiny = {"steps": steps, "batch_size": 32, "hidden": (8, 8)}
     return make_plan(places, ["bc"], preset="cpu", overrides=tiny, seeds=2, episodes=1), places
 
 

@@ -20,7 +20,7 @@ from lspc.data import Dataset, save
 from lspc.errors import UserError
 
 STEPS = 5
-TINY = {"steps": STEPS, "batch_size": 8, "hidden": (8, 8)}
+TINY = {"steps": STEPS, "batch_size": 32, "hidden": (8, 8)}
 BENCH = """
 import sys
 from pathlib import Path
@@ -30,7 +30,7 @@ from lspc.bench.local import Local
 
 folder, steps = Path(sys.argv[1]), int(sys.argv[2])
 data = find_data(folder / "data", ["BallRun"])
-settings = {"steps": steps, "batch_size": 8, "hidden": (8, 8)}
+settings = {"steps": steps, "batch_size": 32, "hidden": (8, 8)}
 plan = make_plan(data, ["bc"], preset="cpu", overrides=settings, seeds=2, episodes=1)
 sys.exit(len(running.run(plan, folder / "bench", data, Local(2))))
 """

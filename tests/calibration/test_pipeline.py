@@ -130,7 +130,7 @@ def test_other_data_other_methods_and_homeless_policies_are_refused(
     policy = load_policy(run)
     with pytest.raises(UserError, match="is not the data that the policy learned from: their fingerprints differ"):
         calibrate_policy(policy, small_dataset(seed=1), **BRIEFLY)
-    bc = algos.get("bc").Config(steps=2, batch_size=8, hidden=(8, 8))
+    bc = algos.get("bc").Config(steps=2, batch_size=32, hidden=(8, 8))
     cloned = load_policy(training.train(dataset, tmp_path / "bc", bc, method="bc"))
     with pytest.raises(UserError, match="only LSPC has an eps to choose, and this is a policy of bc"):
         calibrate_policy(cloned, dataset, **BRIEFLY)

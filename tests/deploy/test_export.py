@@ -79,7 +79,7 @@ def test_with_a_budget_its_eps_is_inside(run: Path, dataset: Dataset, tmp_path: 
 
 
 def test_the_seed_that_was_asked_for(dataset: Dataset, tmp_path: Path) -> None:
-    config = algos.get("lspc").Config(steps=2, batch_size=8, hidden=(8, 8), latent_dim=4)
+    config = algos.get("lspc").Config(steps=2, batch_size=32, hidden=(8, 8), latent_dim=4)
     run = training.train(dataset, tmp_path / "run", config, seeds=(3, 12))
     seen = observations(20, dataset)
     for seed in (3, 12):

@@ -13,8 +13,8 @@ from lspc.report.figures import FIGURES
 from lspc.runs import Run, layout
 
 TINY: dict[str, dict[str, Any]] = {
-    "lspc": {"steps": 2, "batch_size": 8, "hidden": (8, 8), "latent_dim": 4},
-    "bc": {"steps": 2, "batch_size": 8, "hidden": (8, 8)},
+    "lspc": {"steps": 2, "batch_size": 32, "hidden": (8, 8), "latent_dim": 4},
+    "bc": {"steps": 2, "batch_size": 32, "hidden": (8, 8)},
     "fisor": {"steps": 2, "batch_size": 8, "hidden": (8, 8), "actor_width": 8, "actor_blocks": 1, "candidates": 2},
 }
 

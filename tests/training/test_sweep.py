@@ -235,7 +235,7 @@ def test_the_command_line_sweeps_and_measures(cli: Cli, data_file: Path, tmp_pat
 
 
 def test_what_cannot_be_shared_is_swept_one_by_one(cli: Cli, data_file: Path, tmp_path: Path) -> None:
-    small = ["--steps", "4", "--batch-size", "8", "--hidden", "8"]
+    small = ["--steps", "4", "--batch-size", "32", "--hidden", "8", "8"]
     done = cli("train", "--algo", "bc", "--data", data_file, "--out", tmp_path, *small, "--sweep", "budget=None,1000")
     assert done.returncode == 0, done.stderr
     opened = [Run.open(tmp_path / f"budget={value}") for value in (None, 1000)]

@@ -36,7 +36,7 @@ def _short_chunks_and_a_clean_environment(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def run(dataset: Dataset, out: Path, *trackers: str, **more: Any) -> Path:
-    config = algos.get("bc").Config(steps=8, batch_size=8, hidden=(8,))
+    config = algos.get("bc").Config(steps=8, batch_size=32, hidden=(8, 8))
     return training.train(dataset, out, config, method="bc", seeds=SEEDS, trackers=trackers, **more)
 
 
@@ -327,7 +327,7 @@ def test_all_are_closed_when_training_fails(
 
 
 def test_the_command_line_tracks(cli: Cli, data_file: Path, tmp_path: Path) -> None:
-    small = ["--algo", "bc", "--data", data_file, "--steps", "4", "--batch-size", "8", "--hidden", "8"]
+    small = ["--algo", "bc", "--data", data_file, "--steps", "4", "--batch-size", "32", "--hidden", "8", "8"]
     done = cli("train", *small, "--out", tmp_path / "run", "--track", "tensorboard", "csv", "--seeds", "0", "3")
     assert done.returncode == 0, done.stderr
     for name in ("csv", "tensorboard"):

@@ -55,16 +55,16 @@ def fit(
     states = stack([init(key) for key in keys])
     for start in range(0, config.updates, CHUNK):
         length = min(CHUNK, config.updates - start)
-        states = _advance(states, data, jnp.asarray(seed), jnp.asarray(start), update, length, config)
+        states = _advance(states, data, jnp.asarray(seed), jnp.asarray(start), jnp.asarray(length), update, config)
         jax.block_until_ready(states)
         if on_progress:
             on_progress(start + length)
     return states
 
 
-@partial(jax.jit, static_argnames=("update", "length", "config"))
+@partial(jax.jit, static_argnames=("update", "config"))
 def _advance(
-    states: State, data: Any, seed: Array, start: Array, update: Update[State], length: int, config: Config
+    states: State, data: Any, seed: Array, start: Array, length: Array, update: Update[State], config: Config
 ) -> State:
     """The next updates of every member, one member after the other."""
 
@@ -72,17 +72,17 @@ def _advance(
         state, number = numbered
         member = jax.random.fold_in(jax.random.key(seed), number)
 
-        def step(state: State, count: Array) -> tuple[State, None]:
+        def step(count: Array, state: State) -> State:
             key = jax.random.fold_in(jax.random.fold_in(member, 1), count)
-            return update(state, data, key, jax.random.fold_in(member, 2), count, config), None
+            return update(state, data, key, jax.random.fold_in(member, 2), count, config)
 
-        return jax.lax.scan(step, state, start + jnp.arange(length))[0]
+        return jax.lax.fori_loop(start, start + length, step, state)
 
     return jax.lax.map(advance_member, (states, jnp.arange(config.members)))
 
 
 def stack(members: list[State]) -> State:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves, dtype=leaves[0].dtype), *members)
 
 
 def bootstrap_weights(key: PRNGKeyArray, episodes: Array) -> Array:

@@ -23,25 +23,35 @@ def init_states(method: "Method | SweepMethod", spec: Spec, config: Any, seeds: 
     return jax.tree.map(lambda *leaves: jnp.stack(leaves, dtype=leaves[0].dtype), *states)
 
 
+CHUNK = 250
+"""Most updates in one call: seconds of work, so that Ctrl-C and the progress display feel alive."""
+
+
 @lru_cache(maxsize=8)
 def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Callable[..., tuple[Any, Any]]:
     """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
 
-    It is remembered, so that runs of the same shape in one process compile once.
+    It is remembered, and one program serves every length up to CHUNK: runs of the same shape compile once.
     """
     draw = getattr(method, "draw", base.draw)
 
-    def run_seed(state: Any, seed: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
+    def run_seed(state: Any, seed: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
         key = jax.random.fold_in(jax.random.key(seed), 1)
 
         def update(state: Any, step: Array) -> tuple[Any, Any]:
             draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
             return method.update(state, draw(table, draw_key, spec, config), update_key)
 
-        state, metrics = jax.lax.scan(update, state, start + jnp.arange(length))
-        return state, jax.tree.map(jnp.mean, metrics)
+        def go_on(i: Array, past: tuple[Any, Any]) -> tuple[Any, Any]:
+            state, metrics = update(past[0], start + i)
+            return state, jax.tree.map(lambda values, new: values.at[i].set(new), past[1], metrics)
 
-    def run_seeds(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
+        _, scalars = jax.eval_shape(update, state, start)
+        unwritten = jax.tree.map(lambda scalar: jnp.zeros(CHUNK, scalar.dtype), scalars)
+        state, metrics = jax.lax.fori_loop(0, length, go_on, (state, unwritten))
+        return state, jax.tree.map(lambda values: jnp.sum(values) / length.astype(values.dtype), metrics)
+
+    def run_seeds(states: Any, seeds: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
         def run(state: Any, seed: Array) -> tuple[Any, Any]:
             return run_seed(state, seed, table, start, length)
 
@@ -53,13 +63,10 @@ def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Calla
             return jax.lax.map(lambda pair: run(*pair), (states, seeds))
         return jax.vmap(run)(states, seeds)
 
-    def chunk(states: Any, seeds: Array, table: Any, start: Array, length: int) -> tuple[Any, Any]:
-        def work(states: Any, seeds: Array, table: Any, start: Array) -> tuple[Any, Any]:
-            return run_seeds(states, seeds, table, start, length)
+    def chunk(states: Any, seeds: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
+        return devices.shard_over_seeds(run_seeds, seeds.size)(states, seeds, table, start, length)
 
-        return devices.shard_over_seeds(work, seeds.size)(states, seeds, table, start)
-
-    return jax.jit(chunk, static_argnames="length", donate_argnums=0)
+    return jax.jit(chunk, donate_argnums=0)
 
 
 class SweepMethod(NamedTuple):

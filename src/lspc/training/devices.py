@@ -30,7 +30,7 @@ def replicate(tree: Any, seeds: int) -> Any:
 
 
 def shard_over_seeds(work: Callable[..., Any], seeds: int) -> Callable[..., Any]:
-    """`work(states, seeds, table, start)` on every device at once, each with its part of the seeds.
+    """`work(states, seeds, *shared)` on every device at once, each with its part of the seeds.
 
     Where the seeds do not divide evenly, the last one is computed again to fill the gap.
     """
@@ -39,13 +39,14 @@ def shard_over_seeds(work: Callable[..., Any], seeds: int) -> Callable[..., Any]
         return work
     per_seed, replicated = PartitionSpec("seeds"), PartitionSpec()
     sharded = jax.shard_map(
-        work, mesh=mesh, in_specs=(per_seed, per_seed, replicated, replicated), out_specs=per_seed, check_vma=False
-    )
+        lambda states, numbers, shared: work(states, numbers, *shared), mesh=mesh,
+        in_specs=(per_seed, per_seed, replicated), out_specs=per_seed, check_vma=False,
+    )  # fmt: skip
     padding = jnp.minimum(jnp.arange(seeds + -seeds % mesh.size), seeds - 1)
 
-    def pad_and_work(states: Any, numbers: Array, table: Any, start: Array) -> Any:
+    def pad_and_work(states: Any, numbers: Array, *shared: Any) -> Any:
         states, numbers = jax.tree.map(lambda leaf: leaf[padding], (states, numbers))
-        return jax.tree.map(lambda leaf: leaf[:seeds], sharded(states, numbers, table, start))
+        return jax.tree.map(lambda leaf: leaf[:seeds], sharded(states, numbers, shared))
 
     return pad_and_work
 

@@ -1,4 +1,4 @@
-"""The loop: data on the device, chunks of updates in one compiled scan, everything else at chunk borders.
+"""The loop: data on the device, chunks of updates in one compiled call, everything else at chunk borders.
 
 A run is a folder. A run that was killed goes on from its last checkpoint and ends bit for bit where an uninterrupted
 one ends. The loop trains a list of runs, mostly of one; those of a sweep (sweep.py) share what they can.
@@ -27,11 +27,9 @@ from lspc.runs.record import Record
 from lspc.runs.run import Run
 from lspc.tasks import Task
 from lspc.training import devices, health, tracking
-from lspc.training.chunk import SweepMethod, init_states, make_chunk
+from lspc.training.chunk import CHUNK, SweepMethod, init_states, make_chunk
 from lspc.training.settings import Resolved
 
-CHUNK = 250
-"""Updates per compiled call: seconds of work, so that Ctrl-C and the progress display feel alive."""
 CHECKPOINTS_KEPT = 2
 
 
