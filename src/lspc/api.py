@@ -46,7 +46,7 @@ def train(
         Path(out) / name: settings.resolve(method, preset, known, {**overrides, **swept})
         for name, swept in settings.parse_sweep(sweep).items()
     }
-    with _measuring(known, evaluate_every, evaluate_episodes) as interim:
+    with _make_interim(known, evaluate_every, evaluate_episodes) as interim:
         training.train_each(
             dataset, runs, method=algo, seeds=seeds, task=known, trackers=trackers, interim=interim,
             on_progress=on_progress,
@@ -55,7 +55,7 @@ def train(
 
 
 @contextmanager
-def _measuring(task: Task | None, every: int | None, episodes: int) -> Iterator[training.Interim | None]:
+def _make_interim(task: Task | None, every: int | None, episodes: int) -> Iterator[training.Interim | None]:
     """What measures the policies while they are trained, if that was asked for."""
     if every is None:
         yield None

@@ -45,7 +45,7 @@ def test_the_whole_set_of_a_task(dataset: Dataset, tmp_path: Path, monkeypatch: 
     seen: list[Stage] = []
     pictures = draw(seen.append)
     assert not any("training" in stage.what for stage in seen)
-    assert pictures == [tmp_path / f"{name}.png" for name, figure in FIGURES.items() if figure.of is not None]
+    assert pictures == [tmp_path / f"{name}.png" for name, figure in FIGURES.items() if figure.set_runs is not None]
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
     runs = tmp_path / "runs"
     assert {run.name for run in runs.iterdir() if (run / layout.CURVE).exists()} == {"lspc", "bc-safe", "fisor"}

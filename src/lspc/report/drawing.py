@@ -60,7 +60,7 @@ class Point(NamedTuple):
     cost: Interval
 
 
-def reward_and_cost(title: str, task: Task, across: str) -> tuple[Figure, Panels]:
+def new_panels(title: str, task: Task, across: str) -> tuple[Figure, Panels]:
     """A figure with normalised reward on the left and cost, with the task's budgets, on the right."""
     figure = new_figure(11, 4.8)
     figure.suptitle(title, fontsize=14, fontweight="bold", color=TEXT_COLOUR)

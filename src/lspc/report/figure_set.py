@@ -36,7 +36,7 @@ ALONE: dict[str, tuple[str, dict[str, Any]]] = {
     "fisor": ("fisor", {}),
 }
 """The others: method and changes."""
-WITH_CURVE = FIGURES["training-curves"].of or ()
+WITH_CURVE = FIGURES["training-curves"].set_runs or ()
 
 
 class Stage(NamedTuple):
@@ -74,9 +74,9 @@ def draw_set(
         _measure(runs / name, known, seeds, episodes, RESTRICTIONS if swept else (), on_stage)
     on_stage(Stage("drawing", 0, 1))
     return [
-        draw(name, out / f"{name}.png", runs=[runs / run for run in figure.of], dataset=dataset, task=known)
+        draw(name, out / f"{name}.png", runs=[runs / run for run in figure.set_runs], dataset=dataset, task=known)
         for name, figure in FIGURES.items()
-        if figure.of is not None
+        if figure.set_runs is not None
     ]
 
 

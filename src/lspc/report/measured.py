@@ -70,7 +70,7 @@ def group_by_eps(groups: Groups, run: Run, policy: str) -> dict[float, list[Reco
         command = f"{evaluate_command(run.path, policy)} --restrictions {several}"
         raise UserError(f"{run.path} has {policy} at {len(found)} eps, and a sweep needs two: {command}")
     # A mean over other seeds at one eps than at the next would make a false step.
-    whole = {eps: records for eps, records in found.items() if training_seeds(records) == all_seeds(found)}
+    whole = {eps: records for eps, records in found.items() if training_seeds(records) == list_seeds(found)}
     if len(whole) > 1:
         return whole
     seeds = set.intersection(*(training_seeds(records) for records in found.values()))
@@ -79,7 +79,7 @@ def group_by_eps(groups: Groups, run: Run, policy: str) -> dict[float, list[Reco
     return {eps: select_seeds(records, seeds) for eps, records in found.items()}
 
 
-def all_seeds(swept: Mapping[float, Sequence[Record]]) -> set[int]:
+def list_seeds(swept: Mapping[float, Sequence[Record]]) -> set[int]:
     return set.union(*(training_seeds(records) for records in swept.values()))
 
 

@@ -19,11 +19,11 @@ def test_every_figure_has_a_file_that_draws_it(name: str) -> None:
 
 def test_the_set_trains_every_run_that_a_figure_of_it_is_drawn_from() -> None:
     trained = {*figure_set.TOGETHER, *figure_set.ALONE}
-    wanted = {run for figure in FIGURES.values() for run in figure.of or ()}
+    wanted = {run for figure in FIGURES.values() for run in figure.set_runs or ()}
     assert wanted == trained
     for figure in FIGURES.values():
-        if figure.of is not None:
-            assert find(figure.name, len(figure.of), has_data=True) is figure
+        if figure.set_runs is not None:
+            assert find(figure.name, len(figure.set_runs), has_data=True) is figure
 
 
 def test_the_wrong_number_of_runs_and_missing_data_are_refused() -> None:

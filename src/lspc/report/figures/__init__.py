@@ -28,7 +28,7 @@ class Figure(NamedTuple):
 
     What is drawn of one run finds the data that the run learned from.
     """
-    of: tuple[str, ...] | None = None
+    set_runs: tuple[str, ...] | None = None
     """The runs of `lspc figure all` that it is drawn from there; None: it is no part of that."""
 
     @property
@@ -55,24 +55,27 @@ FIGURES = {
     figure.name: figure
     for figure in (
         Figure("training-curves", "reward and cost against updates", "training_curves", "RUN ...",
-               of=("lspc", "bc-safe", "fisor")),
-        Figure("action-space", "what CVAE, LSPC-S and LSPC-O do in one state", "action_space", "RUN", of=("lspc",)),
-        Figure("restriction-sweep", "reward and cost of LSPC-O over eps", "restriction_sweep", "RUN", of=("lspc",)),
+               set_runs=("lspc", "bc-safe", "fisor")),
+        Figure("action-space", "what CVAE, LSPC-S and LSPC-O do in one state", "action_space", "RUN",
+               set_runs=("lspc",)),
+        Figure("restriction-sweep", "reward and cost of LSPC-O over eps", "restriction_sweep", "RUN",
+               set_runs=("lspc",)),
         Figure("converse", "LSPC-O and converse LSPC-O over eps", "converse", "RUN CONVERSE_RUN",
-               of=("lspc", "converse")),
+               set_runs=("lspc", "converse")),
         Figure("lambda", "runs that differ in cost_temperature alone", "setting", "RUN ...",
-               of=("lambda=1", "lambda=2", "lambda=4")),
+               set_runs=("lambda=1", "lambda=2", "lambda=4")),
         Figure("expectile", "runs that differ in expectile alone", "setting", "RUN ...",
-               of=("expectile=0.5", "lspc")),
+               set_runs=("expectile=0.5", "lspc")),
         Figure("transfer", "reward and cost on every task they were evaluated on", "transfer", "RUN ..."),
         Figure("maps", "the roads of MetaDrive's easy, medium and hard tasks", "maps"),
         Figure("dataset-profile", "cost and reward of a dataset's episodes", "dataset_profile",
-               data="--data FILE", of=()),
+               data="--data FILE", set_runs=()),
     )
 }  # fmt: skip
 ALL = Figure(
     "all",
-    "train what is needed; draw all but " + " and ".join(name for name, each in FIGURES.items() if each.of is None),
+    "train what is needed; draw all but "
+    + " and ".join(name for name, each in FIGURES.items() if each.set_runs is None),
     "",
     data="[--data FILE]",
 )

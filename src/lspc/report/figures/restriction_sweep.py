@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from lspc.errors import UserError
 from lspc.evaluation import usual_mode
-from lspc.report.drawing import SERIES_COLOURS, STYLES, Panels, draw_line, finish, reward_and_cost
+from lspc.report.drawing import SERIES_COLOURS, STYLES, Panels, draw_line, finish, new_panels
 from lspc.report.figures import Request
 from lspc.report.measured import (
     POLICIES,
-    all_seeds,
     evaluate_command,
     group_by_eps,
     group_unguarded,
+    list_seeds,
     make_point,
     name_seeds,
     policy_label,
@@ -33,8 +33,8 @@ def draw(asked: Request) -> None:
     (run,), task = measured, shared_task(measured)
     groups = group_unguarded(measured, task)
     swept = group_by_eps(groups, run, "LSPC-O")
-    seeds = all_seeds(swept)
-    figure, panels = reward_and_cost(f"LSPC-O on {task.name} over eps, {name_seeds(seeds)}", task, EPS)
+    seeds = list_seeds(swept)
+    figure, panels = new_panels(f"LSPC-O on {task.name} over eps, {name_seeds(seeds)}", task, EPS)
     draw_line(panels, {eps: make_point(records, task) for eps, records in swept.items()}, "LSPC-O", 0)
     for place, policy in enumerate(POLICIES[1:], start=1):
         records = select_seeds(select_policy(groups, policy, run), seeds)

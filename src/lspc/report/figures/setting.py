@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lspc.errors import UserError
-from lspc.report.drawing import MARKERS, SERIES_COLOURS, Panels, finish, reward_and_cost
+from lspc.report.drawing import MARKERS, SERIES_COLOURS, Panels, finish, new_panels
 from lspc.report.figures import Request
 from lspc.report.measured import (
     POLICIES,
@@ -32,7 +32,7 @@ def draw(asked: Request) -> None:
     measured = read_measured(asked.runs)
     values = _list_values(list(measured), setting)
     task = shared_task(measured)
-    figure, panels = reward_and_cost(f"What {symbol} does on {task.name}", task, f"{symbol} ({setting})")
+    figure, panels = new_panels(f"What {symbol} does on {task.name}", task, f"{symbol} ({setting})")
     for place, policy in enumerate(POLICIES):
         groups = []
         for value in values:

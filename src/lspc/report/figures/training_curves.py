@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lspc.errors import UserError
 from lspc.evaluation import usual_mode
-from lspc.report.drawing import STYLES, draw_line, finish, reward_and_cost
+from lspc.report.drawing import STYLES, draw_line, finish, new_panels
 from lspc.report.figures import Request
 from lspc.report.measured import make_point, policy_label, run_name, shared_task
 from lspc.runs import Record, Run, layout
@@ -15,7 +15,7 @@ def draw(asked: Request) -> None:
     """Reward and cost against updates, a line for each policy and run: colours tell policies, dashes tell runs."""
     curves = {run: _read_curve(run) for run in map(Run.open, asked.runs)}
     task = shared_task(curves)
-    figure, panels = reward_and_cost(f"Training on {task.name}", task, "updates")
+    figure, panels = new_panels(f"Training on {task.name}", task, "updates")
     policies = list(dict.fromkeys(record.policy for records in curves.values() for record in records))
     for number, (run, records) in enumerate(curves.items()):
         for policy, own in group(records, lambda record: record.policy).items():
