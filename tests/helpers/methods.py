@@ -167,7 +167,9 @@ class MethodTests:
             one, other = (trained.act(seen, np.random.default_rng(5)) for trained in (before, after))
             np.testing.assert_array_equal(one, other)
 
-    def test_a_run_in_parts_ends_where_a_whole_one_ends(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_run_in_parts_ends_where_a_whole_one_ends(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(loop, "CHUNK", 1)
 
         def stop(now: training.Progress) -> None:

@@ -63,10 +63,7 @@ def test_a_policy_is_trained_and_measured_there(name: str, tmp_path: Path) -> No
     task = get_task(name)
     config = algos.get("bc").Config(steps=5, batch_size=16, hidden=(8, 8))
     run = training.train(random_data(task), tmp_path / name, config, method="bc", task=task)
-    ways = {
-        workers: evaluate(run, task, episodes=3, modes=("deterministic",), workers=workers)
-        for workers in (0, 2)
-    }
+    ways = {workers: evaluate(run, task, episodes=3, modes=("deterministic",), workers=workers) for workers in (0, 2)}
     assert ways[0] == ways[2]
     assert all(0 < record.length <= task.episode_length for record in ways[0])
 

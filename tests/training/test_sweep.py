@@ -27,9 +27,9 @@ from lspc.training.settings import Resolved
 
 BASE = lspc.Config(steps=6, batch_size=32, hidden=(8, 8), latent_dim=4)
 SETTINGS: dict[str, dict[str, Any]] = {
-    "plain": {"cost_share": None, "cost_temperature": 1.0},
-    "sharper": {"cost_share": None, "cost_temperature": 4.0},
-    "narrow": {"restriction": 0.3, "restriction_range": None, "reward_share": 0.1},
+    "plain": {},
+    "picky": {"reward_share": 0.1},
+    "narrow": {"restriction": 0.3, "restriction_range": None, "cost_share": None, "cost_temperature": 4.0},
     "converse": {"roles": "converse"},
 }
 
@@ -52,7 +52,7 @@ def weights(run: Path, seed: int) -> dict[str, np.ndarray]:
 
 
 def test_together_is_the_same_as_alone(dataset: Dataset, tmp_path: Path) -> None:
-    for run in together(dataset, tmp_path, ["sharper", "narrow", "converse"], seeds=(4,)):
+    for run in together(dataset, tmp_path, ["plain", "narrow", "converse"], seeds=(4,)):
         config = replace(BASE, **SETTINGS[run.name])
         alone = training.train(dataset, tmp_path / "alone" / run.name, config, seeds=(4,))
         assert Run.open(run).describe() == Run.open(alone).describe()
@@ -94,11 +94,11 @@ def test_a_killed_sweep_goes_on_and_a_later_value_runs_alone(dataset: Dataset, t
     def kill(now: training.Progress) -> None:
         raise Killed
 
-    names = ["plain", "sharper"]
+    names = ["picky", "plain"]
     together(dataset, tmp_path / "whole", names)
     with pytest.raises(Killed):
         together(dataset, tmp_path / "parts", names, on_progress=kill)
-    newest = layout.checkpoint_paths(tmp_path / "parts" / "sharper")[-1]
+    newest = layout.checkpoint_paths(tmp_path / "parts" / "picky")[-1]
     newest.unlink()  # as if killed between the two runs' checkpoints
     together(dataset, tmp_path / "parts", names)
     for name in names:
@@ -214,15 +214,15 @@ def test_seeds_are_sharded_over_devices(dataset: Dataset, data_file: Path, tmp_p
 @pytest.mark.process
 def test_the_command_line_sweeps_and_measures(cli: Cli, data_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
-    small = ["--steps", "6", "--batch-size", "32", "--hidden", "8", "8", "--latent-dim", "4", "--cost-share", "None"]
+    small = ["--steps", "6", "--batch-size", "32", "--hidden", "8", "8", "--latent-dim", "4"]
     arguments = ["train", "--data", data_file, "--task", "BallRun", "--out", out, *small]
-    done = cli(*arguments, "--sweep", "cost_temperature=1,4", "--evaluate-every", "6", "--evaluate-episodes", "1")
+    done = cli(*arguments, "--sweep", "reward_share=0.1,0.4", "--evaluate-every", "6", "--evaluate-episodes", "1")
     assert done.returncode == 0, done.stderr
-    first, second = (out / f"cost_temperature={value}" for value in (1, 4))
+    first, second = (out / f"reward_share={value}" for value in (0.1, 0.4))
     assert f"done: lspc evaluate {first} {second}" in done.stderr
-    for run, value in ((first, 1.0), (second, 4.0)):
-        assert Run.open(run).config == files.as_json(asdict(_as_given(value)))
-        assert Run.open(run).provenance["cost_temperature"] == "user"
+    for run, value in ((first, 0.1), (second, 0.4)):
+        assert Run.open(run).config == files.as_json(asdict(replace(BASE, reward_share=value)))
+        assert Run.open(run).provenance["reward_share"] == "user"
         assert len(files.read_jsonl(run / layout.CURVE)) == 3
     for wrong, told in (
         (["--sweep", "expectil=0.5,0.7"], "unknown setting 'expectil'"),
@@ -241,7 +241,3 @@ def test_what_cannot_be_shared_is_swept_one_by_one(cli: Cli, data_file: Path, tm
     opened = [Run.open(tmp_path / f"budget={value}") for value in (None, 1000)]
     assert [each.config["budget"] for each in opened] == [None, 1000.0]
     assert load_policy(tmp_path / "budget=1000").variant == "BC"
-
-
-def _as_given(cost_temperature: float) -> lspc.Config:
-    return replace(BASE, cost_share=None, cost_temperature=cost_temperature)

@@ -49,7 +49,7 @@ def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Calla
         _, scalars = jax.eval_shape(update, state, start)
         unwritten = jax.tree.map(lambda scalar: jnp.zeros(CHUNK, scalar.dtype), scalars)
         state, metrics = jax.lax.fori_loop(0, length, go_on, (state, unwritten))
-        return state, jax.tree.map(lambda values: jnp.sum(values) / length.astype(values.dtype), metrics)
+        return state, jax.tree.map(lambda values: jnp.sum(values) * (1.0 / length.astype(values.dtype)), metrics)
 
     def run_seeds(states: Any, seeds: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
         def run(state: Any, seed: Array) -> tuple[Any, Any]:
