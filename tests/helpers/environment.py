@@ -1,7 +1,8 @@
 """Settings of JAX for the tests and every program they start; import this before JAX.
 
-One thread each: two workers with two threads each on two cores keep waiting for one another. And one compilation
-cache for all: most of a test's time is compilation, often of what another worker or an earlier run has compiled.
+Most of a test's time is compilation. Hence no optimisation of what then runs for milliseconds (less than half the
+time to compile), and one cache for all: often another worker or an earlier run has compiled the same. And one thread
+each: two workers with two threads each on two cores keep waiting for one another.
 """
 
 import os
@@ -13,7 +14,9 @@ CACHE = Path(__file__).parents[2] / ".pytest_cache" / "d" / "jax"
 
 assert "jax" not in sys.modules, "JAX has read its settings already"
 for name, value in {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "JAX_COMPILATION_CACHE_DIR": str(CACHE),
