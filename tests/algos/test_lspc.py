@@ -1,5 +1,6 @@
 """LSPC: its losses by explicit formula, where its gradients stop, where its latents live, and the paper's table."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -157,7 +158,7 @@ def test_a_step_changes_every_part_and_leaves_the_rest() -> None:
         ):
             assert not np.array_equal(before, after), part
     assert tiny.same(old.normaliser, new.normaliser)
-    assert old.reward_scale == new.reward_scale
+    assert tiny.same((old.reward_units, old.cost_units), (new.reward_units, new.cost_units))
     assert {name.split("/")[0] for name in metrics} == {"reward", "cost", "cvae", "encoder"}
     assert all(value.shape == () and np.isfinite(value) for value in metrics.values())
 
@@ -218,8 +219,8 @@ def test_the_encoder_learns_through_the_decoder_of_this_very_step() -> None:
     new, _ = update(old, batch, key)
     config, observations = old.config, old.normaliser(batch.observations)
     _, critics = iql.update(
-        old.reward, observations, batch.actions, batch.rewards * old.reward_scale,
-        old.normaliser(batch.next_observations), batch.terminated, old.largest_reward,
+        old.reward, observations, batch.actions, old.reward_units.to_critic(batch.rewards, config.discount),
+        old.normaliser(batch.next_observations), batch.terminated, old.reward_units.largest,
         iql.CriticConfig(False, config.expectile, config.discount, config.target_rate, config.learning_rate),
     )  # fmt: skip
     _, noise_key, eps_key = jax.random.split(key, 3)
@@ -271,8 +272,9 @@ def test_both_end_where_timeouts_end_episodes() -> None:
     timed_out, ended, doubly = (
         update(old, batch, key)[0] for batch in (one_ending("truncated"), one_ending("terminated"), both)
     )
+    assert tiny.same(ended.reward, doubly.reward)
+    assert not tiny.same(timed_out.reward.q, ended.reward.q)  # behind a time-out the mean reward goes on
     for other in (ended, doubly):
-        assert tiny.same(timed_out.reward, other.reward)
         assert tiny.same(timed_out.cost, other.cost)
     going_on, _ = update(old, one_ending(""), key)
     assert not tiny.same(timed_out.cost.q, going_on.cost.q)
@@ -359,15 +361,65 @@ def test_variants_decode_their_own_latents() -> None:
         np.testing.assert_allclose(policy(observations, noise(), variant), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_rewards_are_scaled_by_the_spread_of_the_returns() -> None:
-    assert state(scale_rewards=True).reward_scale == pytest.approx(2.0)  # a hundredth of 50 - 0
-    assert state(scale_rewards=False).reward_scale == 1.0
-    doubled, _ = update(state(scale_rewards=True), tiny.batch(), jax.random.key(1))
-    by_hand, _ = update(state(scale_rewards=False), tiny.batch(rewards=2 * tiny.batch().rewards), jax.random.key(1))
-    tiny.close(doubled.reward, by_hand.reward)
-    bounds = lspc.metric_bounds(tiny.SPEC, tiny.config(discount=0.9, scale_rewards=True))
-    assert bounds["reward/value_max"] == pytest.approx(100 * 3.0 * 2.0)
-    assert bounds["cost/value_max"] == pytest.approx(100 * 1.0)
+def test_critics_have_units_of_their_own() -> None:
+    units = state(discount=0.9, scale_signals=True)
+    reward, cost = units.reward_units, units.cost_units
+    assert (reward.scale, cost.scale) == (2.0, 4.0)  # the spread of 50 is a hundred, and so is the costliest 25
+    assert (reward.mean_value, cost.mean_value) == pytest.approx((5.0, 0.0))
+    np.testing.assert_allclose(reward.to_critic(jnp.asarray([0.5, 3.0]), 0.9), [0.0, 5.0], atol=1e-6)
+    np.testing.assert_allclose(reward.to_user(jnp.asarray([0.0, 4.0])), [5.0, 7.0], rtol=1e-6)
+    as_they_are = state(scale_signals=False)
+    for raw in (as_they_are.reward_units, as_they_are.cost_units):
+        assert (raw.scale, raw.mean_value) == (1.0, 0.0)
+    bounds = lspc.metric_bounds(tiny.SPEC, tiny.config(discount=0.9, scale_signals=True))
+    assert bounds["reward/value_max"] == pytest.approx(10 * ((3.0 + 0.5) * 10 + 5.0), rel=1e-5)
+    assert bounds["cost/value_max"] == pytest.approx(10 * 10 * 1.0, rel=1e-5)
+
+
+@pytest.mark.parametrize(("factor", "stretch", "offset"), [(1e-4, 1.0, 0.0), (1e4, 10.0, 100.0), (1.0, 1e-3, -5.0)])
+def test_units_make_no_difference(factor: float, stretch: float, offset: float) -> None:
+    """Costs in other units, rewards stretched and moved: the same update, and values told in those units."""
+    plain = tiny.batch(terminated=np.zeros(16))
+    other = plain._replace(costs=factor * plain.costs, rewards=stretch * plain.rewards + offset)
+    spec = replace(
+        tiny.SPEC, largest_cost=factor, cost_return_max=factor * 25.0, reward_mean=stretch * 0.5 + offset,
+        reward_spread=stretch * 50.0, largest_reward=3 * stretch + abs(offset),
+    )  # fmt: skip
+    config = tiny.config(cost_mask=0.5)
+    here = update(lspc.init(jax.random.key(0), tiny.SPEC, config), plain, jax.random.key(1))
+    masked = replace(config, cost_mask=0.5 * factor)  # said in the user's units
+    there = update(lspc.init(jax.random.key(0), spec, masked), other, jax.random.key(1))
+    for part in ("reward", "cost", "cvae", "encoder"):
+        tiny.close(getattr(here[0], part), getattr(there[0], part), rtol=1e-2, atol=1e-5)
+    for name in ("value_mean", "value_max", "value_spread", "q_mean", "predicted_of_lspc_o"):
+        expected = factor * float(here[1][f"cost/{name}"])
+        assert float(there[1][f"cost/{name}"]) == pytest.approx(expected, rel=1e-3), name
+    horizon = offset / (1 - config.discount)
+    expected = stretch * float(here[1]["reward/value_mean"]) + horizon
+    assert float(there[1]["reward/value_mean"]) == pytest.approx(expected, rel=1e-3)
+    seen, drawn = plain.observations, noise()
+    policies = lspc.policy(here[0]), lspc.policy(there[0])
+    tiny.close(*(policy(seen, drawn, "LSPC-O") for policy in policies), atol=1e-4)
+    costs, in_other_units = (
+        iql.twin(policy.cost_q, policy.normaliser(seen), plain.actions, is_cost=True) for policy in policies
+    )
+    np.testing.assert_allclose(in_other_units, factor * costs, rtol=1e-2, atol=1e-3 * factor)
+
+
+def test_nothing_follows_a_terminal_state_and_the_mean_step_a_time_out() -> None:
+    """Of the targets by hand: a step of 3 at an end is worth 3, or 3 and the mean of 0.5 for ever after."""
+    old, both = state(discount=0.9, learning_rate=0.0), {"rewards": np.full(16, 3.0)}
+    ended = {"terminated": np.ones(16), "truncated": np.zeros(16)}
+    cut_off = {"terminated": np.zeros(16), "truncated": np.ones(16)}
+    losses = [
+        float(update(old, tiny.batch(**both, **how), jax.random.key(1))[1]["reward/q_loss"])
+        for how in (ended, cut_off)
+    ]
+    batch = old.normaliser.apply_to(tiny.batch(**both))
+    answers = np.stack([np.asarray(net(batch.observations, batch.actions)[:, 0]) for net in old.reward.q.net])
+    for loss, worth in zip(losses, (3.0, 3.0 + 0.9 * 0.5 * 10), strict=True):
+        target = 2.0 * (worth - 0.5 * 10)
+        assert loss == pytest.approx(((answers - target) ** 2).mean(1).sum(), rel=1e-4)
 
 
 # Randomness.
@@ -426,7 +478,7 @@ def test_the_paper_preset_is_the_papers_printed_table(task: str, restriction: fl
     }
     assert {name: getattr(config, name) for name in printed} == printed
     # The printed method has no fitted temperatures, no products of weights, no scaling.
-    plain = {"cost_share": None, "reward_share": None, "reference_share": None, "scale_rewards": False}
+    plain = {"cost_share": None, "reward_share": None, "reference_share": None, "scale_signals": False}
     assert {name: getattr(config, name) for name in plain} == plain
     assert not config.normalise_observations
     assert config.steps == 1_000_000

@@ -16,7 +16,7 @@ class TestBc(MethodTests):
 
 class TestLspc(MethodTests):
     method = "lspc"
-    fixed = ("normaliser", "reward_scale", "largest_reward", "largest_cost")
+    fixed = ("normaliser", "reward_units", "cost_units")
 
 
 class TestConverse(TestLspc):

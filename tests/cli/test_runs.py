@@ -14,7 +14,7 @@ def test_train_says_where_each_setting_came_from(trained: tuple[Path, str]) -> N
     out, said = trained
     assert "  steps = 10  (user)" in said
     assert "  restriction = 0.6  (task BallRun)" in said
-    assert "  scale_rewards = False  (preset paper)" in said
+    assert "  scale_signals = False  (preset paper)" in said
     assert "done: lspc evaluate" in said
     described = Run.open(out)
     assert described.task == "BallRun"

@@ -23,6 +23,9 @@ SPEC = Spec(
     largest_reward=3.0,
     largest_cost=1.0,
     longest_episode=20,
+    reward_mean=0.5,
+    reward_spread=50.0,
+    cost_return_max=25.0,
 )
 
 

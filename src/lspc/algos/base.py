@@ -61,6 +61,12 @@ class Spec:
     """Largest cost of a step."""
     longest_episode: int
     """Steps of the longest episode."""
+    reward_mean: float = 0.0
+    """Mean reward of a step."""
+    reward_spread: float = 0.0
+    """From the lowest mean reward of an episode to the highest, times the steps of the longest episode."""
+    cost_return_max: float = 0.0
+    """Cost of the costliest episode."""
 
     @staticmethod
     def of(dataset: Dataset) -> "Spec":
@@ -74,7 +80,10 @@ class Spec:
             return_max=statistics.return_max,
             largest_reward=float(abs(dataset.rewards).max()),
             largest_cost=float(dataset.costs.max()),
-            longest_episode=max(episode.stop - episode.start for episode in dataset.episodes),
+            longest_episode=int(dataset.lengths.max()),
+            reward_mean=float(dataset.rewards.mean(dtype=np.float64)),
+            reward_spread=float(np.ptp(dataset.returns / dataset.lengths) * dataset.lengths.max()),
+            cost_return_max=statistics.cost_return_max,
         )
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos.base import Batch, Metrics, Normaliser, Spec, flatten_metrics
-from lspc.algos.parts import iql, qlearning
+from lspc.algos.parts import iql
 from lspc.algos.parts.cvae import Cvae, decode, update_weighted
 from lspc.algos.parts.cvae import init as init_cvae
 from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_restriction, rewarding_latents
@@ -52,7 +52,7 @@ class Config:
     expectile: float = 0.7
     """xi of the asymmetric loss: 0.5 values the data's average action; higher, its better (or safer) ones."""
     cost_temperature: float = 2.0
-    """lambda, sharpness of the cost weights; used when cost_share is none."""
+    """lambda, sharpness of the cost weights; used when cost_share is none. With scale_signals, of the scaled costs."""
     reward_temperature: float = 2.0
     """zeta, sharpness of the reward weights; used when reward_share is none."""
     max_weight: float = 200.0
@@ -87,11 +87,11 @@ class Config:
     """Divide the masked regression by the transitions that are left instead of the whole batch."""
     normalise_observations: bool = True
     """Give the networks observations of zero mean and unit spread."""
-    scale_rewards: bool = True
-    """Divide rewards by a hundredth of the spread of the data's returns: values of one size on every task."""
+    scale_signals: bool = True
+    """Centre the rewards and scale rewards and costs: critics learn values of one size on every task, in any units."""
 
 
-RENAMED = {"clamp_value_in_loss": "released_critics"}
+RENAMED = {"clamp_value_in_loss": "released_critics", "scale_rewards": "scale_signals"}
 """Settings that runs of earlier versions know by another name."""
 AS_PRINTED: dict[str, Any] = {
     "steps": 1_000_000,
@@ -114,7 +114,7 @@ AS_PRINTED: dict[str, Any] = {
     "latent_form": "clamp",
     "timeouts_end_episode": False,
     "normalise_observations": False,
-    "scale_rewards": False,
+    "scale_signals": False,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -140,6 +140,32 @@ def task_settings(task: Task, preset: str) -> dict[str, Any]:
     return settings
 
 
+class Units(eqx.Module):
+    """Between the user's units and those of a critic, who learns values of one size in any of them."""
+
+    scale: Float[Array, ""]
+    mean_value: Float[Array, ""]
+    """In the user's units, value of the data's mean step repeated for ever: what the critic knows as 0."""
+    largest: Float[Array, ""]
+    """In the critic's units, value of the largest step repeated for ever."""
+
+    def to_critic(self, steps: Float[Array, " batch"], discount: float) -> Float[Array, " batch"]:
+        return self.scale * (steps - (1.0 - discount) * self.mean_value)
+
+    def to_user(self, values: Float[Array, " *batch"]) -> Float[Array, " *batch"]:
+        return values / self.scale + self.mean_value
+
+    def convert_twins(self, q: iql.Twins) -> iql.Twins:
+        """The same networks, answering in the user's units."""
+
+        def convert(net: MLP) -> MLP:
+            last = net.layers[-1]
+            new = last.weight / self.scale, self.to_user(last.bias)
+            return eqx.tree_at(lambda n: (n.layers[-1].weight, n.layers[-1].bias), net, new)
+
+        return convert(q[0]), convert(q[1])
+
+
 class State(eqx.Module):
     reward: iql.Critic
     cost: iql.Critic
@@ -147,10 +173,8 @@ class State(eqx.Module):
     encoder: Learner[MLP]
     """delta, the latent safety encoder: state (and eps) -> mean and log-spread of a rewarding latent."""
     normaliser: Normaliser
-    reward_scale: Float[Array, ""]
-    largest_reward: Float[Array, ""]
-    """Value of the data's best step repeated for ever, after scaling."""
-    largest_cost: Float[Array, ""]
+    reward_units: Units
+    cost_units: Units
     config: Config = eqx.field(static=True)
 
 
@@ -167,9 +191,8 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
         cvae=Learner.of(init_cvae((keys[0], keys[1]), o, a, z, config.hidden)),
         encoder=Learner.of(MLP(o + _takes_restriction(config), 2 * z, config.hidden, key=keys[2])),
         normaliser=Normaliser.of(spec, active=config.normalise_observations),
-        reward_scale=jnp.asarray(_reward_scale(spec, config)),
-        largest_reward=jnp.asarray(_largest_values(spec, config)[0]),
-        largest_cost=jnp.asarray(_largest_values(spec, config)[1]),
+        reward_units=reward_units(spec, config),
+        cost_units=cost_units(spec, config),
         config=config,
     )
 
@@ -186,13 +209,22 @@ def _takes_restriction(config: Config) -> bool:
     return True
 
 
-def _reward_scale(spec: Spec, config: Config) -> float:
-    spread = spec.return_max - spec.return_min
-    return 100.0 / spread if config.scale_rewards and spread > 1e-6 else 1.0
+def reward_units(spec: Spec, config: Config) -> Units:
+    """The data's episodes, if all were as long as the longest, spread over 100; an offset of all rewards is nothing."""
+    scaled = config.scale_signals and spec.reward_spread > 0.0
+    scale, mean = (100.0 / spec.reward_spread, spec.reward_mean) if scaled else (1.0, 0.0)
+    return _units(scale, mean, spec.largest_reward + abs(mean), config)
 
 
-def _largest_values(spec: Spec, config: Config) -> tuple[float, float]:
-    return qlearning.largest_values(spec, config.discount, _reward_scale(spec, config))
+def cost_units(spec: Spec, config: Config) -> Units:
+    """The costliest episode costs 100, and what costs nothing costs nothing."""
+    scaled = config.scale_signals and spec.cost_return_max > 0.0
+    return _units(100.0 / spec.cost_return_max if scaled else 1.0, 0.0, spec.largest_cost, config)
+
+
+def _units(scale: float, mean: float, largest: float, config: Config) -> Units:
+    horizon = 1.0 / (1.0 - config.discount)
+    return Units(jnp.float32(scale), jnp.float32(mean * horizon), jnp.float32(scale * largest * horizon))
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
@@ -227,6 +259,7 @@ class CriticOutputs(NamedTuple):
     reward: iql.Critic
     cost: iql.Critic
     reward_report: iql.CriticReport
+    """Advantages in the critic's units, values and metrics in the user's."""
     cost_report: iql.CriticReport
 
 
@@ -238,7 +271,7 @@ def update_critics(state: State, batch: Batch) -> CriticOutputs:
         ends = batch.terminated + batch.truncated  # 2 where both are set
 
     def learn(
-        critic: iql.Critic, signal: Array, largest: Array, *, is_cost: bool
+        critic: iql.Critic, steps: Array, units: Units, *, is_cost: bool
     ) -> tuple[iql.Critic, iql.CriticReport]:
         settings = iql.CriticConfig(
             is_cost,
@@ -248,13 +281,18 @@ def update_critics(state: State, batch: Batch) -> CriticOutputs:
             config.learning_rate,
             config.released_critics,
         )
-        return iql.update(
-            critic, batch.observations, batch.actions, signal, batch.next_observations, ends, largest, settings
-        )
+        # Nothing follows a terminal state; behind a time-out the mean step goes on, which a critic knows as 0.
+        after_end = -units.scale * units.mean_value * batch.terminated
+        critic, report = iql.update(
+            critic, batch.observations, batch.actions, units.to_critic(steps, config.discount),
+            batch.next_observations, ends, units.largest, settings, after_end,
+        )  # fmt: skip
+        value, q = units.to_user(report.value), units.to_user(report.q)
+        metrics = {**report.metrics, **iql.describe_values(value, q)}
+        return critic, report._replace(value=value, q=q, metrics=metrics)
 
-    rewards = batch.rewards * state.reward_scale
-    reward, reward_report = learn(state.reward, rewards, state.largest_reward, is_cost=False)
-    cost, cost_report = learn(state.cost, batch.costs, state.largest_cost, is_cost=True)
+    reward, reward_report = learn(state.reward, batch.rewards, state.reward_units, is_cost=False)
+    cost, cost_report = learn(state.cost, batch.costs, state.cost_units, is_cost=True)
     return CriticOutputs(batch.observations, batch.actions, reward, cost, reward_report, cost_report)
 
 
@@ -373,10 +411,11 @@ def predict_costs(state: State, observations: Float[Array, "batch observation"])
     restriction = jnp.asarray(config.restriction)
     latents = rewarding_latents(state.encoder.net, observations, zero_noise, restriction, largest_restriction(config))
     rewarding = decode(decoder, observations, latents)
-    return {
-        "predicted_of_lspc_s": jnp.mean(iql.twin(state.cost.q.net, observations, safe, is_cost=True)),
-        "predicted_of_lspc_o": jnp.mean(iql.twin(state.cost.q.net, observations, rewarding, is_cost=True)),
-    }
+
+    def predict(actions: Array) -> Array:
+        return jnp.mean(state.cost_units.to_user(iql.twin(state.cost.q.net, observations, actions, is_cost=True)))
+
+    return {"predicted_of_lspc_s": predict(safe), "predicted_of_lspc_o": predict(rewarding)}
 
 
 # Several settings at once.
@@ -430,8 +469,8 @@ def policy(state: State) -> LspcPolicy:
         state.cvae.net.decoder,
         state.encoder.net,
         state.normaliser,
-        state.reward.q.net,
-        state.cost.q.net,
+        state.reward_units.convert_twins(state.reward.q.net),
+        state.cost_units.convert_twins(state.cost.q.net),
         jnp.asarray(state.config.restriction),
         state.config,
     )
@@ -439,5 +478,9 @@ def policy(state: State) -> LspcPolicy:
 
 def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
     """Ten times the value of the best (or worst) step repeated for ever: no data can mean more."""
-    reward, cost = _largest_values(spec, config)
-    return {"reward/value_max": 10 * max(reward, 0.1), "cost/value_max": 10 * max(cost, 0.1)}
+
+    def bound(units: Units) -> float:
+        most = float(units.largest / units.scale) + abs(float(units.mean_value))
+        return 10 * most if most > 0 else 1.0
+
+    return {"reward/value_max": bound(reward_units(spec, config)), "cost/value_max": bound(cost_units(spec, config))}

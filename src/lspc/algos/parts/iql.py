@@ -94,8 +94,9 @@ def q_target(
     ends: PerTransition,
     largest: Scalar,
     config: CriticConfig,
+    after_end: PerTransition | float = 0.0,
 ) -> PerTransition:
-    """signal + discount * V(s'), with nothing after the end.
+    """signal + discount * V(s'); where an episode ends, `after_end` stands for V(s').
 
     V(s') is kept within what the data allow (a cost to come is never negative): where episodes are cut off in states
     that none starts from, nothing else would stop the values from feeding on themselves.
@@ -105,7 +106,7 @@ def q_target(
         following = jnp.maximum(following, 0.0) if config.is_cost else following
     else:
         following = jnp.clip(following, 0.0 if config.is_cost else -largest, largest)
-    return signal + config.discount * (1.0 - ends) * following
+    return signal + config.discount * ((1.0 - ends) * following + ends * after_end)
 
 
 def q_loss(q: Twins, observations: Observations, actions: Actions, target: PerTransition) -> Scalar:
@@ -150,20 +151,26 @@ def update(
     ends: PerTransition,
     largest: Scalar,
     config: CriticConfig,
+    after_end: PerTransition | float = 0.0,
 ) -> tuple[Critic, CriticReport]:
     """One step towards signal + discount * V(s'); no value can mean more than `largest`."""
     critic, report = step(
         critic,
         observations,
         actions,
-        lambda value: q_target(value, signal, next_observations, ends, largest, config),
+        lambda value: q_target(value, signal, next_observations, ends, largest, config, after_end),
         config,
     )
     value = jnp.maximum(report.value, 0.0) if config.is_cost else report.value
-    metrics = {
-        **report.metrics,
+    metrics = {**report.metrics, **describe_values(value, report.q)}
+    return critic, CriticReport(report.q - value, value, report.q, metrics)
+
+
+def describe_values(value: PerTransition, q: PerTransition) -> dict[str, Array]:
+    """Metrics; a critic whose values have no spread knows nothing, one whose V_c is 0 everywhere no cost."""
+    return {
         "value_mean": jnp.mean(value),
         "value_max": jnp.max(jnp.abs(value)),
-        "q_mean": jnp.mean(report.q),
+        "value_spread": jnp.std(value),
+        "q_mean": jnp.mean(q),
     }
-    return critic, CriticReport(report.q - value, value, report.q, metrics)
