@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.runs import Run, layout
 from lspc.tasks import get_task
-from lspc.training import loop
+from lspc.training import health, loop
 from lspc.training.chunk import SweepMethod
 
 TINY = ["--hidden", "8", "8", "--batch-size", "32", "--seeds", "4"]
@@ -260,6 +261,37 @@ def test_exploding_values_stop_with_the_metric_named(dataset: Dataset, tmp_path:
         run(dataset, tmp_path, "lspc", learning_rate=1e6, steps=250)
     assert not layout.checkpoint_paths(tmp_path)
     assert not (tmp_path / "policy").exists()
+
+
+def test_critics_that_died_are_told_once(
+    dataset: Dataset, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    """The released code's clamp never lets a V_c come back that has fallen below zero everywhere."""
+    method, real = algos.get("lspc"), algos.get("lspc").init
+
+    def fallen(*arguments: Any) -> Any:
+        state = real(*arguments)
+        return eqx.tree_at(lambda s: s.cost.value.net.layers[-1].bias, state, replace_fn=lambda bias: bias - 50.0)
+
+    monkeypatch.setattr(method, "init", fallen)
+    monkeypatch.setattr(health, "OLD_ENOUGH", 4)
+    monkeypatch.setattr(loop, "CHUNK", 2)
+    with pytest.warns(UserWarning, match=r"a, seed 0: V_c is zero or below in every state") as told:
+        run(dataset, tmp_path / "a", "lspc", steps=8, released_critics=True)
+    assert len(told) == 1
+    tiny = ["--steps", "8", "--batch-size", "32", "--hidden", "8", "8", "--latent-dim", "4", "--released-critics"]
+    done = cli("train", "--data", data_file, "--out", tmp_path / "b", *tiny)
+    assert done.returncode == 0
+    assert done.stderr.count("V_c is zero or below in every state") == 1
+    monkeypatch.setattr(health, "OLD_ENOUGH", 10)
+    run(dataset, tmp_path / "young", "lspc", steps=8, released_critics=True)
+
+
+def test_a_constant_critic_is_told() -> None:
+    values = {"reward/value_spread": [0.5, 1e-9], "reward/value_max": [1.0, 1.0]}
+    (told,) = health.find_dead_critics(values, {"reward/value_max": 1000.0}, (3, 4))
+    assert told == "seed 4: V_r is the same in every state (spread 1e-09)"
+    assert not health.find_dead_critics(values, {}, (3, 4))
 
 
 def test_divergence_keeps_the_last_good_checkpoint(

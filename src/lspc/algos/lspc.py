@@ -52,7 +52,7 @@ class Config:
     expectile: float = 0.7
     """xi of the asymmetric loss: 0.5 values the data's average action; higher, its better (or safer) ones."""
     cost_temperature: float = 2.0
-    """lambda, sharpness of the cost weights; used when cost_share is none. With scale_signals, of the scaled costs."""
+    """lambda, sharpness of the cost weights; used when cost_share is none. It weighs scaled costs."""
     reward_temperature: float = 2.0
     """zeta, sharpness of the reward weights; used when reward_share is none."""
     max_weight: float = 200.0
@@ -88,7 +88,7 @@ class Config:
     normalise_observations: bool = True
     """Give the networks observations of zero mean and unit spread."""
     scale_signals: bool = True
-    """Centre the rewards and scale rewards and costs: critics learn values of one size on every task, in any units."""
+    """Centre rewards, scale rewards and costs: critics learn values of one size on every task, in any units."""
 
 
 RENAMED = {"clamp_value_in_loss": "released_critics", "scale_rewards": "scale_signals"}
@@ -210,7 +210,7 @@ def _takes_restriction(config: Config) -> bool:
 
 
 def reward_units(spec: Spec, config: Config) -> Units:
-    """The data's episodes, if all were as long as the longest, spread over 100; an offset of all rewards is nothing."""
+    """Episodes, if all were as long as the longest, spread over 100; an offset of all rewards is nothing."""
     scaled = config.scale_signals and spec.reward_spread > 0.0
     scale, mean = (100.0 / spec.reward_spread, spec.reward_mean) if scaled else (1.0, 0.0)
     return _units(scale, mean, spec.largest_reward + abs(mean), config)

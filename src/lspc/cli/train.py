@@ -67,6 +67,8 @@ def train(arguments: Sequence[str]) -> None:
                 if name.endswith("loss"):
                     losses.setdefault(name.split("/")[0], value)
             told = " ".join(f"{part} {value:.2g}" for part, value in losses.items())
+            for alarm in now.alarms:
+                terminal.warn(alarm)
             bars.show("training", now.step, note=f"{now.updates_per_second:.0f}/s, loss: {told}")
 
         api.train(

@@ -1,4 +1,7 @@
-"""Has training diverged? Metrics that are not finite or beyond what the data allow, and weights that broke unseen."""
+"""Has training diverged, or do the critics know nothing?
+
+Metrics that are not finite or beyond what the data allow, weights that broke unseen; and critics that died.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,6 +10,11 @@ from typing import Any
 import numpy as np
 
 from lspc import checkpoints
+
+SMALLEST_SPREAD = 1e-6
+"""In parts of a value's bound: values that differ by less do not differ."""
+OLD_ENOUGH = 1000
+"""Updates after which a critic should know something."""
 
 
 def find_divergence(
@@ -22,6 +30,23 @@ def find_divergence(
     return None
 
 
+def find_dead_critics(
+    metrics: Mapping[str, Sequence[float]], bounds: Mapping[str, float], seeds: Sequence[int]
+) -> list[str]:
+    """What to tell of critics that say the same of every state: the policy knows nothing of reward, or of cost."""
+    found = []
+    for part, name in (("reward", "V_r"), ("cost", "V_c")):
+        bound, spreads = bounds.get(f"{part}/value_max"), metrics.get(f"{part}/value_spread")
+        if bound is None or spreads is None:
+            continue
+        for seed, spread, highest in zip(seeds, spreads, metrics[f"{part}/value_max"], strict=True):
+            if part == "cost" and highest == 0.0:
+                found.append(f"seed {seed}: {name} is zero or below in every state, so no action counts as costly")
+            elif spread < SMALLEST_SPREAD * bound:
+                found.append(f"seed {seed}: {name} is the same in every state (spread {spread:.2g})")
+    return found
+
+
 def find_broken_weights(states: Any) -> str | None:
     """What the chunk's last update broke, which no metric has seen yet."""
     for name, leaf in checkpoints.arrays_by_path(states).items():
@@ -35,5 +60,5 @@ def explain_divergence(reason: str, step: int, kept: Sequence[Path]) -> str:
     where = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint was written yet"
     return (
         f"training diverged before update {step}: {reason}; {where}. "
-        "Try a smaller --learning-rate, or --scale-rewards / --normalise-observations if they are off"
+        "Try a smaller --learning-rate, or --scale-signals / --normalise-observations if they are off"
     )

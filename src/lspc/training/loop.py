@@ -7,6 +7,7 @@ one ends. The loop trains a list of runs, mostly of one; those of a sweep (sweep
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -43,6 +44,8 @@ class Progress(NamedTuple):
     metrics: dict[str, float]
     """Means over the last chunk and over the seeds."""
     updates_per_second: float
+    alarms: tuple[str, ...] = ()
+    """What shows that the policy will not know what it does; each is told once."""
 
 
 class Interim(NamedTuple):
@@ -124,6 +127,7 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
     table = getattr(module, "table", base.table)(learned, configs[0])
     # The states too: what a chunk returns lies where its table does, and for states elsewhere it is compiled again.
     states, table = devices.replicate((states, table), len(seeds))
+    told: set[str] = set()
     with _stop_requests() as stop, _open_logs(runs, trackers, step) as logs:
         while step < total:
             length, began = min(CHUNK, total - step), time.perf_counter()
@@ -138,14 +142,30 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
                 if interim and (step // interim.every > (step - length) // interim.every or step == total):
                     _measure(interim, module, run, state, step)
                 _save(run, state, step)
+            alarms = tuple(alarm for alarm in _find_alarms(planned, metrics, module, spec, step) if alarm not in told)
+            told.update(alarms)
             if on_progress:
                 means = {name: float(np.mean(values)) for name, values in metrics[0].items()}
-                on_progress(Progress(step, total, means, speed))
+                on_progress(Progress(step, total, means, speed, alarms))
+            else:
+                for alarm in alarms:
+                    warnings.warn(alarm, stacklevel=2)
             if stop.is_set() and step < total:
                 raise Interrupted(
                     f"stopped at update {step} of {total}, all saved; run the same command again to go on"
                 )
     return states
+
+
+def _find_alarms(
+    planned: Sequence[_Planned], metrics: Sequence[dict[str, list[float]]], module: Method, spec: Spec, step: int
+) -> Iterator[str]:
+    """Critics that know nothing, although they had the time and the data to learn something."""
+    if step < health.OLD_ENOUGH or spec.largest_cost == 0.0:
+        return
+    for (run, config), values in zip(planned, metrics, strict=True):
+        for alarm in health.find_dead_critics(values, module.metric_bounds(spec, config), run.seeds):
+            yield f"{run.path.name}, {alarm}; do not trust this policy: train another seed"
 
 
 def _lines(metrics: dict[str, list[float]], step: int, seeds: Sequence[int]) -> list[dict[str, Any]]:

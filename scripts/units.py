@@ -1,0 +1,58 @@
+"""Does the policy depend on the units of cost and reward? LSPC on the bundled data as they are, and in other units.
+
+    python scripts/units.py --out results/units.json
+
+Every policy is measured in BallCircle itself, whose units stay as they are: reward and cost of an episode. Three seeds
+of the data as they are show how far apart policies are anyway.
+"""
+
+import argparse
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import lspc
+from lspc.data import bundled_file
+from lspc.policy import load_policy
+from lspc.sims.pool import Pool
+from lspc.tasks import get_task
+
+EPISODES = 20
+# (costs times, rewards times, rewards plus, training seeds)
+UNITS = [(1.0, 1.0, 0.0, (0, 1, 2)), (1e-4, 1.0, 0.0, (0,)), (1e4, 1.0, 0.0, (0,)), (1.0, 10.0, 100.0, (0,))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=8000)
+    chosen = parser.parse_args()
+    dataset, task, rows = lspc.load_dataset(bundled_file()), get_task("BallCircle"), []
+    for costs, stretch, offset, seeds in UNITS:
+        data = replace(dataset, costs=dataset.costs * costs, rewards=dataset.rewards * stretch + offset)
+        with tempfile.TemporaryDirectory() as folder, Pool(task, workers=0) as pool:
+            run = lspc.train(
+                data, Path(folder) / "run", preset="cpu", task="BallCircle", seeds=seeds, steps=chosen.steps
+            )
+            for seed in seeds:
+                for variant, eps in (("LSPC-S", None), ("LSPC-O", 0.5), ("LSPC-O", 1.0), ("LSPC-O", 1.5)):
+                    policy = load_policy(run, seed=seed, variant=variant, restriction=eps)
+                    episodes = pool.run(policy.for_episodes(sampled=False), range(1000, 1000 + EPISODES))
+                    row = {
+                        "costs_times": costs, "rewards_times": stretch, "rewards_plus": offset, "seed": seed,
+                        "policy": variant, "eps": eps,
+                        "reward": round(float(np.mean([e.reward_return for e in episodes])), 2),
+                        "cost": round(float(np.mean([e.cost_return for e in episodes])), 2),
+                    }  # fmt: skip
+                    rows.append(row)
+                    print(*row.values(), flush=True)
+        record = {"lspc_version": lspc.__version__, "command": f"python scripts/units.py --steps {chosen.steps}",
+                  "episodes": EPISODES, "rows": rows}  # fmt: skip
+        chosen.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
