@@ -2,8 +2,8 @@
 
     python scripts/units.py --out results/units.json
 
-Every policy is measured in BallCircle itself, whose units stay as they are: reward and cost of an episode. Three seeds
-of the data as they are show how far apart policies are anyway.
+Every policy is measured in BallCircle itself, whose units stay as they are: reward and cost of an episode. Three
+seeds of the data as they are show how far apart policies are anyway.
 """
 
 import argparse
