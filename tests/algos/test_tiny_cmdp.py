@@ -1,13 +1,18 @@
 """LSPC on the ring (helpers/ring.py): cloning breaks the budget, LSPC-S keeps it, LSPC-O earns too."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+from helpers import tiny
 from helpers.ring import BUDGET, SIZE, as_action, at_limit, drive, limit, measure, place_ahead, ring_data
 
 import lspc
+from lspc.algos.lspc import LspcPolicy
 from lspc.data import Dataset
+from lspc.policy import load_policy
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +56,18 @@ def test_lspc_o_is_safe_and_earns_more(run: Path, sampled: bool) -> None:
     assert cost <= BUDGET
     assert reward > 0.7
     assert reward > measure(run, "LSPC-S")[0] + 0.02
+
+
+def test_other_units_give_the_same_policy(dataset: Dataset, tmp_path: Path) -> None:
+    """Bit for bit where the factors are powers of two, which round nothing; `scripts/units.py` has other factors."""
+    fine = replace(dataset, costs=dataset.costs * 2.0**-13, rewards=dataset.rewards * 2.0**13)
+    nets = [
+        load_policy(lspc.train(data, tmp_path / name, algo="lspc", steps=250, **SIZE)).net
+        for name, data in (("as it is", dataset), ("fine", fine))
+    ]
+    assert all(isinstance(net, LspcPolicy) for net in nets)
+    for part in ("decoder", "encoder", "normaliser"):
+        assert tiny.same(*(getattr(net, part) for net in nets)), part
+    for part, factor in (("cost_q", 2.0**-13), ("reward_q", 2.0**13)):
+        for net, other in zip(*(getattr(net, part) for net in nets), strict=True):
+            tiny.close(jax.tree.map(lambda leaf: factor * leaf, net.layers[-1]), other.layers[-1])
