@@ -25,7 +25,7 @@ from lspc.errors import UserError
 
 Q_VALUES = {
     "cost": "discounted cost that Q_c expects of the action; empty unless asked for with `judge`, as those below",
-    "reward": "discounted, scaled reward that Q_r expects of it",
+    "reward": "discounted reward that Q_r expects of it",
     "safe_cost": "what Q_c expects of the safe action",
     "safe_reward": "what Q_r expects of it",
 }
