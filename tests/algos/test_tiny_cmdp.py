@@ -1,9 +1,11 @@
 """LSPC on the ring (helpers/ring.py): cloning breaks the budget, LSPC-S keeps it, LSPC-O earns too."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
@@ -70,4 +72,4 @@ def test_other_units_give_the_same_policy(dataset: Dataset, tmp_path: Path) -> N
         assert tiny.same(*(getattr(net, part) for net in nets)), part
     for part, factor in (("cost_q", 2.0**-13), ("reward_q", 2.0**13)):
         for net, other in zip(*(getattr(net, part) for net in nets), strict=True):
-            tiny.close(jax.tree.map(lambda leaf: factor * leaf, net.layers[-1]), other.layers[-1])
+            tiny.close(jax.tree.map(partial(jnp.multiply, factor), net.layers[-1]), other.layers[-1])
