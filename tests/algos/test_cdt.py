@@ -116,7 +116,7 @@ def test_the_target_comes_from_the_data(dataset: Dataset) -> None:
 
 def test_asked_for_no_cost_it_takes_the_free_way(tmp_path: Path) -> None:
     dataset = two_ways()
-    config = replace(SMALL, steps=400, batch_size=64, width=32, learning_rate=1e-3, warmup=50, augment_share=0.2)
+    config = replace(SMALL, steps=250, batch_size=64, width=16, learning_rate=2e-3, warmup=50, augment_share=0.2)
     actions = {}
     for budget in (0.0, 8.0):
         run = training.train(dataset, tmp_path / f"{budget:g}", replace(config, budget=budget), method="cdt")

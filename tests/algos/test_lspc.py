@@ -408,14 +408,13 @@ def test_units_make_no_difference(factor: float, stretch: float, offset: float) 
 
 def test_nothing_follows_a_terminal_state_and_the_mean_step_a_time_out() -> None:
     """Of the targets by hand: a step of 3 at an end is worth 3, or 3 and the mean of 0.5 for ever after."""
-    old, both = state(discount=0.9, learning_rate=0.0), {"rewards": np.full(16, 3.0)}
-    ended = {"terminated": np.ones(16), "truncated": np.zeros(16)}
-    cut_off = {"terminated": np.zeros(16), "truncated": np.ones(16)}
-    losses = [
-        float(update(old, tiny.batch(**both, **how), jax.random.key(1))[1]["reward/q_loss"])
-        for how in (ended, cut_off)
+    old, rewards = state(discount=0.9, learning_rate=0.0), np.full(16, 3.0)
+    ends = [
+        tiny.batch(rewards=rewards, terminated=np.full(16, over), truncated=np.full(16, not over))
+        for over in (True, False)
     ]
-    batch = old.normaliser.apply_to(tiny.batch(**both))
+    losses = [float(update(old, batch, jax.random.key(1))[1]["reward/q_loss"]) for batch in ends]
+    batch = old.normaliser.apply_to(ends[0])
     answers = np.stack([np.asarray(net(batch.observations, batch.actions)[:, 0]) for net in old.reward.q.net])
     for loss, worth in zip(losses, (3.0, 3.0 + 0.9 * 0.5 * 10), strict=True):
         target = 2.0 * (worth - 0.5 * 10)

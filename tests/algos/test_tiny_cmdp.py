@@ -25,7 +25,7 @@ def dataset() -> Dataset:
 @pytest.fixture(scope="module")
 def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "lspc"
-    return lspc.train(dataset, out, algo="lspc", steps=5000, target_rate=0.05, **SIZE)
+    return lspc.train(dataset, out, algo="lspc", steps=3000, target_rate=0.05, **SIZE)
 
 
 def test_the_optimum_is_free_and_no_safe_driver_is_faster(dataset: Dataset) -> None:
