@@ -60,7 +60,7 @@ def test_the_help_of_train_shows_the_presets_values(cli: Cli) -> None:
 
 
 def test_version_and_no_arguments(cli: Cli) -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+\n", cli("--version").stdout)
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?\n", cli("--version").stdout)
     assert "usage: lspc VERB" in cli().stdout
 
 
