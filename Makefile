@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ALONE := not (simulator or process or browser or cluster)
 
-.PHONY: quickstart check alone test coverage chromium lint types speed install simulators clean
+.PHONY: quickstart check alone test all-tests coverage chromium lint types speed install simulators clean
 
 quickstart: .venv/.installed
 	$(BIN)/lspc train --preset cpu --out quickstart/run
@@ -20,7 +20,10 @@ alone:
 	$(PYTEST) -m "$(ALONE)"
 
 # Before a change is handed in: everything.
-test: lint types chromium
+test: lint chromium .venv/.installed-simulators
+	$(MAKE) --no-print-directory --jobs 2 types all-tests
+
+all-tests:
 	$(PYTEST)
 
 # What child processes execute is not counted.
