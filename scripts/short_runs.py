@@ -16,6 +16,7 @@ from pathlib import Path
 from safetensors.numpy import load_file
 
 import lspc
+from lspc import files
 from lspc.algos import METHODS
 from lspc.data import bundled_file
 
@@ -53,8 +54,7 @@ def main() -> None:
             print(method, found[method]["weights"][:12], flush=True)  # pyright: ignore[reportIndexIssue]
     record = {"lspc_version": lspc.__version__, "command": "python scripts/short_runs.py", "methods": found}
     if chosen.out:
-        chosen.out.parent.mkdir(parents=True, exist_ok=True)
-        chosen.out.write_text(json.dumps(record, indent=1) + "\n")
+        files.write_json(chosen.out, record)
     if chosen.compare:
         before = json.loads(chosen.compare.read_text())["methods"]
         differing = [method for method in found if found[method] != before[method]]

@@ -7,7 +7,6 @@ seeds of the data as they are show how far apart policies are anyway.
 """
 
 import argparse
-import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import lspc
+from lspc import files
 from lspc.data import bundled_file
 from lspc.policy import load_policy
 from lspc.sims.pool import Pool
@@ -51,7 +51,7 @@ def main() -> None:
                     print(*row.values(), flush=True)
         record = {"lspc_version": lspc.__version__, "command": f"python scripts/units.py --steps {chosen.steps}",
                   "episodes": EPISODES, "rows": rows}  # fmt: skip
-        chosen.out.write_text(json.dumps(record, indent=1) + "\n")
+        files.write_json(chosen.out, record)
 
 
 if __name__ == "__main__":

@@ -368,8 +368,8 @@ def test_critics_have_units_of_their_own() -> None:
     assert (reward.mean_value, cost.mean_value) == pytest.approx((5.0, 0.0))
     np.testing.assert_allclose(reward.to_critic(jnp.asarray([0.5, 3.0]), 0.9), [0.0, 5.0], atol=1e-6)
     np.testing.assert_allclose(reward.to_user(jnp.asarray([0.0, 4.0])), [5.0, 7.0], rtol=1e-6)
-    as_they_are = state(scale_signals=False)
-    for raw in (as_they_are.reward_units, as_they_are.cost_units):
+    unscaled = state(scale_signals=False)
+    for raw in (unscaled.reward_units, unscaled.cost_units):
         assert (raw.scale, raw.mean_value) == (1.0, 0.0)
     bounds = lspc.metric_bounds(tiny.SPEC, tiny.config(discount=0.9, scale_signals=True))
     assert bounds["reward/value_max"] == pytest.approx(10 * ((3.0 + 0.5) * 10 + 5.0), rel=1e-5)

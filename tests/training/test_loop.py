@@ -287,11 +287,16 @@ def test_critics_that_died_are_told_once(
     run(dataset, tmp_path / "young", "lspc", steps=8, released_critics=True)
 
 
-def test_a_constant_critic_is_told() -> None:
+def test_a_constant_critic_is_told_where_there_is_something_to_learn(dataset: Dataset) -> None:
     values = {"reward/value_spread": [0.5, 1e-9], "reward/value_max": [1.0, 1.0]}
-    (told,) = health.find_dead_critics(values, {"reward/value_max": 1000.0}, (3, 4))
-    assert told == "seed 4: V_r is the same in every state (spread 1e-09)"
-    assert not health.find_dead_critics(values, {}, (3, 4))
+    spec, bounds = base.Spec.of(dataset), {"reward/value_max": 1000.0}
+    told = health.find_dead_critics(values, bounds, spec, (3, 4))
+    assert told == ["seed 4: V_r is the same in every state"]  # the same words each time, so that they are told once
+    assert not health.find_dead_critics(values, bounds, replace(spec, reward_spread=0.0), (3, 4))
+    assert not health.find_dead_critics(values, {}, spec, (3, 4))
+    free = {"cost/value_spread": [0.0], "cost/value_max": [0.0]}
+    assert health.find_dead_critics(free, {"cost/value_max": 1.0}, spec, (0,))
+    assert not health.find_dead_critics(free, {"cost/value_max": 1.0}, replace(spec, largest_cost=0.0), (0,))
 
 
 def test_divergence_keeps_the_last_good_checkpoint(

@@ -214,7 +214,8 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
         "effective_share": effective_share(counted),
     }
     state = replace(state, reward=reward, cost=cost, actor=actor, target_actor=target_actor)
-    return state, flatten_metrics({"reward": report.metrics, "cost": cost_metrics, "policy": policy_metrics})
+    reward_metrics = {**report.metrics, **iql.describe_values(report.value, report.q)}
+    return state, flatten_metrics({"reward": reward_metrics, "cost": cost_metrics, "policy": policy_metrics})
 
 
 class FisorPolicy(Policy):

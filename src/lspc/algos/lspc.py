@@ -21,6 +21,7 @@ from lspc.algos.parts import iql
 from lspc.algos.parts.cvae import Cvae, decode, update_weighted
 from lspc.algos.parts.cvae import init as init_cvae
 from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_restriction, rewarding_latents
+from lspc.algos.parts.units import Units, as_they_are, scaled_costs, scaled_rewards
 from lspc.algos.parts.weights import affordable_weight, effective_share, mask_costly, sharpest_weight, temper_weights
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -140,32 +141,6 @@ def task_settings(task: Task, preset: str) -> dict[str, Any]:
     return settings
 
 
-class Units(eqx.Module):
-    """Between the user's units and those of a critic, who learns values of one size in any of them."""
-
-    scale: Float[Array, ""]
-    mean_value: Float[Array, ""]
-    """In the user's units, value of the data's mean step repeated for ever: what the critic knows as 0."""
-    largest: Float[Array, ""]
-    """In the critic's units, value of the largest step repeated for ever."""
-
-    def to_critic(self, steps: Float[Array, " batch"], discount: float) -> Float[Array, " batch"]:
-        return self.scale * (steps - (1.0 - discount) * self.mean_value)
-
-    def to_user(self, values: Float[Array, " *batch"]) -> Float[Array, " *batch"]:
-        return values / self.scale + self.mean_value
-
-    def convert_twins(self, q: iql.Twins) -> iql.Twins:
-        """The same networks, answering in the user's units."""
-
-        def convert(net: MLP) -> MLP:
-            last = net.layers[-1]
-            new = last.weight / self.scale, self.to_user(last.bias)
-            return eqx.tree_at(lambda n: (n.layers[-1].weight, n.layers[-1].bias), net, new)
-
-        return convert(q[0]), convert(q[1])
-
-
 class State(eqx.Module):
     reward: iql.Critic
     cost: iql.Critic
@@ -184,6 +159,7 @@ def prepare(dataset: Dataset, config: Config) -> Dataset:
 
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     keys = jax.random.split(key, 5)
+    rewards, costs = _units(spec, config)
     o, a, z = spec.observation_dim, spec.action_dim, config.latent_dim
     return State(
         reward=iql.init(keys[3], o, a, config.hidden),
@@ -191,8 +167,8 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
         cvae=Learner.of(init_cvae((keys[0], keys[1]), o, a, z, config.hidden)),
         encoder=Learner.of(MLP(o + _takes_restriction(config), 2 * z, config.hidden, key=keys[2])),
         normaliser=Normaliser.of(spec, active=config.normalise_observations),
-        reward_units=reward_units(spec, config),
-        cost_units=cost_units(spec, config),
+        reward_units=rewards,
+        cost_units=costs,
         config=config,
     )
 
@@ -209,22 +185,11 @@ def _takes_restriction(config: Config) -> bool:
     return True
 
 
-def reward_units(spec: Spec, config: Config) -> Units:
-    """Episodes, if all were as long as the longest, spread over 100; an offset of all rewards is nothing."""
-    scaled = config.scale_signals and spec.reward_spread > 0.0
-    scale, mean = (100.0 / spec.reward_spread, spec.reward_mean) if scaled else (1.0, 0.0)
-    return _units(scale, mean, spec.largest_reward + abs(mean), config)
-
-
-def cost_units(spec: Spec, config: Config) -> Units:
-    """The costliest episode costs 100, and what costs nothing costs nothing."""
-    scaled = config.scale_signals and spec.cost_return_max > 0.0
-    return _units(100.0 / spec.cost_return_max if scaled else 1.0, 0.0, spec.largest_cost, config)
-
-
-def _units(scale: float, mean: float, largest: float, config: Config) -> Units:
-    horizon = 1.0 / (1.0 - config.discount)
-    return Units(jnp.float32(scale), jnp.float32(mean * horizon), jnp.float32(scale * largest * horizon))
+def _units(spec: Spec, config: Config) -> tuple[Units, Units]:
+    """Of rewards and of costs."""
+    if config.scale_signals:
+        return scaled_rewards(spec, config.discount), scaled_costs(spec, config.discount)
+    return as_they_are(spec.largest_reward, config.discount), as_they_are(spec.largest_cost, config.discount)
 
 
 def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
@@ -478,9 +443,5 @@ def policy(state: State) -> LspcPolicy:
 
 def metric_bounds(spec: Spec, config: Config) -> dict[str, float]:
     """Ten times the value of the best (or worst) step repeated for ever: no data can mean more."""
-
-    def bound(units: Units) -> float:
-        most = float(units.largest / units.scale) + abs(float(units.mean_value))
-        return 10 * most if most > 0 else 1.0
-
-    return {"reward/value_max": bound(reward_units(spec, config)), "cost/value_max": bound(cost_units(spec, config))}
+    rewards, costs = _units(spec, config)
+    return {"reward/value_max": 10 * rewards.largest_of_user(), "cost/value_max": 10 * costs.largest_of_user()}

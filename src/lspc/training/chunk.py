@@ -15,16 +15,15 @@ from lspc.algos import base
 from lspc.algos.base import Method, Metrics, Spec
 from lspc.training import devices
 
+CHUNK = 250
+"""Most updates in one call: seconds of work, so that Ctrl-C and the progress display feel alive."""
+
 
 def init_states(method: "Method | SweepMethod", spec: Spec, config: Any, seeds: Sequence[int]) -> Any:
     """One state per seed, stacked along a new first axis."""
     states = [method.init(jax.random.fold_in(jax.random.key(seed), 0), spec, config) for seed in seeds]
     # With a type said, none is "weak": what a chunk returns never is, and would be compiled for once more.
     return jax.tree.map(lambda *leaves: jnp.stack(leaves, dtype=leaves[0].dtype), *states)
-
-
-CHUNK = 250
-"""Most updates in one call: seconds of work, so that Ctrl-C and the progress display feel alive."""
 
 
 @lru_cache(maxsize=8)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lspc import checkpoints
+from lspc.algos.base import Spec
 
 SMALLEST_SPREAD = 1e-6
 """In parts of a value's bound: values that differ by less do not differ."""
@@ -31,19 +32,19 @@ def find_divergence(
 
 
 def find_dead_critics(
-    metrics: Mapping[str, Sequence[float]], bounds: Mapping[str, float], seeds: Sequence[int]
+    metrics: Mapping[str, Sequence[float]], bounds: Mapping[str, float], spec: Spec, seeds: Sequence[int]
 ) -> list[str]:
-    """What to tell of critics that say the same of every state: the policy knows nothing of reward, or of cost."""
+    """What to tell of critics that say the same of every state, although the data hold something to learn."""
     found = []
-    for part, name in (("reward", "V_r"), ("cost", "V_c")):
+    for part, name, exists in (("reward", "V_r", spec.reward_spread > 0), ("cost", "V_c", spec.largest_cost > 0)):
         bound, spreads = bounds.get(f"{part}/value_max"), metrics.get(f"{part}/value_spread")
-        if bound is None or spreads is None:
+        if not exists or bound is None or spreads is None:
             continue
         for seed, spread, highest in zip(seeds, spreads, metrics[f"{part}/value_max"], strict=True):
             if part == "cost" and highest == 0.0:
                 found.append(f"seed {seed}: {name} is zero or below in every state, so no action counts as costly")
             elif spread < SMALLEST_SPREAD * bound:
-                found.append(f"seed {seed}: {name} is the same in every state (spread {spread:.2g})")
+                found.append(f"seed {seed}: {name} is the same in every state")
     return found
 
 

@@ -161,10 +161,10 @@ def _find_alarms(
     planned: Sequence[_Planned], metrics: Sequence[dict[str, list[float]]], module: Method, spec: Spec, step: int
 ) -> Iterator[str]:
     """Critics that know nothing, although they had the time and the data to learn something."""
-    if step < health.OLD_ENOUGH or spec.largest_cost == 0.0:
+    if step < health.OLD_ENOUGH:
         return
     for (run, config), values in zip(planned, metrics, strict=True):
-        for alarm in health.find_dead_critics(values, module.metric_bounds(spec, config), run.seeds):
+        for alarm in health.find_dead_critics(values, module.metric_bounds(spec, config), spec, run.seeds):
             yield f"{run.path.name}, {alarm}; do not trust this policy: train another seed"
 
 

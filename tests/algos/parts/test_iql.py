@@ -174,7 +174,16 @@ def test_report_speaks_of_the_slow_q_and_the_value_before_the_step() -> None:
         np.testing.assert_allclose(report.q, q, rtol=1e-6)
         np.testing.assert_allclose(report.value, value, rtol=1e-6)
         np.testing.assert_allclose(report.advantage, q - value, rtol=1e-5, atol=1e-6)
-        assert report.metrics["value_max"] == pytest.approx(float(jnp.abs(value).max()))
+
+
+def test_values_are_described_by_size_and_spread() -> None:
+    told = iql.describe_values(jnp.asarray([-3.0, 1.0]), jnp.asarray([2.0, 4.0]))
+    assert {name: float(number) for name, number in told.items()} == {
+        "value_mean": -1.0,
+        "value_max": 3.0,
+        "value_spread": 2.0,
+        "q_mean": 3.0,
+    }
 
 
 def test_a_chain_is_valued_right() -> None:

@@ -162,8 +162,7 @@ def update(
         config,
     )
     value = jnp.maximum(report.value, 0.0) if config.is_cost else report.value
-    metrics = {**report.metrics, **describe_values(value, report.q)}
-    return critic, CriticReport(report.q - value, value, report.q, metrics)
+    return critic, CriticReport(report.q - value, value, report.q, report.metrics)
 
 
 def describe_values(value: PerTransition, q: PerTransition) -> dict[str, Array]:
