@@ -3,12 +3,14 @@
 And how they are run: the environment comes first, then each test is guarded by what it says it needs.
 """
 
+import gc
 import signal
 from collections.abc import Generator
+from contextlib import nullcontext
 from pathlib import Path
 
 import helpers.environment
-import helpers.strict  # noqa: F401  before anything of lspc, which it checks as it is imported
+import helpers.strict
 import pytest
 from helpers import needs
 from helpers.cli import Cli, call_in_new_process, call_in_process
@@ -67,7 +69,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, o
     return (yield)
 
 
+def pytest_collection_finish() -> None:
+    """What was imported stays: no need to look through it for garbage while JAX makes millions of small objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 50)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    with needs.guard(item):
+    learns = item.get_closest_marker("learning") is not None
+    with needs.guard(item), helpers.environment.optimise() if learns else nullcontext():
         return (yield)

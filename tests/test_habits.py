@@ -5,6 +5,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,16 @@ def name_of(path: Path) -> str:
     return path.relative_to(HERE).as_posix()
 
 
-def called(node: ast.AST) -> Iterator[str]:
+@cache
+def called(node: ast.AST) -> list[str]:
     """The dotted name of everything that is called below."""
-    for call in ast.walk(node):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name | ast.Attribute):
-            yield ast.unparse(call.func)
+    calls = (call.func for call in ast.walk(node) if isinstance(call, ast.Call))
+    return [ast.unparse(each) for each in calls if isinstance(each, ast.Name | ast.Attribute)]
+
+
+@cache
+def asserts(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Assert) for each in ast.walk(node))
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -42,7 +48,7 @@ def functions(tree: ast.AST) -> Iterator[Function]:
 
 
 def can_fail(function: Function, checkers: set[str]) -> bool:
-    if any(isinstance(node, ast.Assert) for node in ast.walk(function)):
+    if asserts(function):
         return True
     for owner, _, name in (name.rpartition(".") for name in called(function)):
         if name.startswith("assert_") or (owner in HOMES and name in checkers):

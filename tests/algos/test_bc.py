@@ -83,6 +83,7 @@ def test_a_budget_keeps_the_episodes_within_it() -> None:
         bc.prepare(dataset, bc.Config(budget=0.5))
 
 
+@pytest.mark.learning
 def test_on_the_ring_bc_safe_is_safe_but_below_the_optimum(tmp_path: Path) -> None:
     """It does the mean of the drivers within the limit, and the mean is slower than the best of them."""
     reward, cost = RingRun(tmp_path, "bc", steps=750, batch_size=128, hidden=(32, 32), budget=2.0).measure()

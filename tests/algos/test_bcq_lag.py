@@ -59,6 +59,7 @@ def test_the_budget_is_the_smallest_of_the_task_and_becomes_a_discounted_sum() -
     assert state.budget == pytest.approx(4 * (1 - 0.99**20) / 0.01 / 20)  # episodes have 20 steps
 
 
+@pytest.mark.learning
 def test_on_the_ring_the_multiplier_rises_while_the_cost_is_over_budget(tmp_path: Path) -> None:
     """The CVAE's mean action costs 13 of 20. Perturbing it by 5 % cannot meet a budget of 2, but lowers the cost."""
     learned = RingRun(

@@ -76,6 +76,7 @@ def test_the_budget_becomes_a_discounted_sum() -> None:
     assert state.budget == pytest.approx(4 * (1 - 0.99**20) / 0.01 / 20)
 
 
+@pytest.mark.learning
 def test_on_the_ring_it_keeps_the_budget_and_stays_near_the_data(tmp_path: Path) -> None:
     learned = RingRun(
         tmp_path, "bear_lag", steps=1250, batch_size=128, budget=2.0, hidden=(32, 32), cvae_hidden=(32, 32),

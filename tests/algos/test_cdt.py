@@ -114,6 +114,7 @@ def test_the_target_comes_from_the_data(dataset: Dataset) -> None:
         cdt.prepare(dear, replace(SMALL, budget=0.0))
 
 
+@pytest.mark.learning
 def test_asked_for_no_cost_it_takes_the_free_way(tmp_path: Path) -> None:
     dataset = two_ways()
     config = replace(SMALL, steps=250, batch_size=64, width=16, learning_rate=2e-3, warmup=50, augment_share=0.2)
@@ -136,6 +137,7 @@ def test_asked_for_no_cost_it_takes_the_free_way(tmp_path: Path) -> None:
     assert np.mean(actions[8.0]) > 0.5
 
 
+@pytest.mark.learning
 def test_on_the_ring_who_allows_less_cost_gets_less(tmp_path: Path) -> None:
     """One run, asked for other costs than it was trained for: it adapts without training again, say its authors."""
     data = ring_data()

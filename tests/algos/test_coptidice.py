@@ -131,6 +131,7 @@ def test_the_budget_reaches_the_multiplier_alone_and_actions_the_actor_alone() -
         assert [name for name in parts if not tiny.same(getattr(plain, name), getattr(other, name))] == [reached]
 
 
+@pytest.mark.learning
 def test_on_the_ring_the_multiplier_rises_until_the_budget_is_kept(tmp_path: Path) -> None:
     learned = RingRun(
         tmp_path, "coptidice", steps=1250, batch_size=128, budget=2.0, hidden=(32, 32), learning_rate=1e-3

@@ -141,6 +141,7 @@ def test_the_budget_becomes_a_discounted_sum() -> None:
     assert state.budget == pytest.approx(4 * (1 - 0.99**20) / 0.01 / 20)
 
 
+@pytest.mark.learning
 def test_on_the_ring_unknown_actions_come_to_cost_more_than_the_budget() -> None:
     """Learning from safe drivers only: no cost was ever seen, yet full speed is not believed to be free."""
     data = ring_data().within(0.0)

@@ -137,6 +137,7 @@ def test_without_noise_it_still_chooses_among_candidates_always_the_same() -> No
     np.testing.assert_array_equal(quiet, act(policy, seen, frozen))
 
 
+@pytest.mark.learning
 def test_on_the_ring_it_tells_feasible_states_and_is_safe(tmp_path: Path) -> None:
     learned = RingRun(
         tmp_path, "fisor", steps=1000, batch_size=128, actor_steps=1, hidden=(32, 32), actor_width=32, actor_blocks=1,

@@ -78,6 +78,7 @@ def test_its_policies_say_what_they_are() -> None:
     np.testing.assert_allclose(policy(seen, noise, "converse LSPC-O"), decoded, rtol=1e-5)
 
 
+@pytest.mark.learning
 def test_on_the_ring_it_is_rewarding_first_and_unsafe(tmp_path: Path) -> None:
     """LSPC-O keeps a budget of 2 on the same data (test_tiny_cmdp.py): the order of the roles decides."""
     settings: dict[str, Any] = {"steps": 1000, "hidden": (32, 32), "target_rate": 0.05, "latent_dim": 8}

@@ -16,6 +16,8 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.data import Dataset
 from lspc.policy import load_policy
 
+pytestmark = pytest.mark.learning
+
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:

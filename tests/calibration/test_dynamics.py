@@ -15,6 +15,7 @@ from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
 from lspc.errors import UserError
 
+pytestmark = pytest.mark.learning
 SMALL = Config(updates=1_500, members=2, batch_size=256, hidden=(32, 32), learning_rate=3e-3)
 BRIEF = Config(updates=20, members=2, batch_size=32, hidden=(8,))
 

@@ -15,6 +15,7 @@ from lspc.calibration.families import PolicyFamily
 from lspc.calibration.fitted_q import Config
 from lspc.data import Dataset
 
+pytestmark = pytest.mark.learning
 SMALL = Config(updates=3_000, members=2, batch_size=256, hidden=(64, 64), learning_rate=3e-3)
 BRIEF = Config(updates=20, members=2, batch_size=32, hidden=(8,))
 

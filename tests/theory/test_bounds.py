@@ -73,13 +73,16 @@ def test_every_statement_has_a_name_of_its_own() -> None:
     assert len(SOUND) == len(STATEMENTS) - len(COUNTEREXAMPLES)
 
 
-@pytest.mark.parametrize("statement", SOUND, ids=lambda s: f"{s.name}, {s.form}")
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(case=made_up_cases())
-def test_it_holds(statement: Statement, case: Case) -> None:
-    gap = statement.gap(case)
-    assert not np.isnan(gap.left + gap.bound).any()
-    assert holds(gap).all()
+def test_all_others_hold(case: Case) -> None:
+    """At once: making a case up takes longer than trying every statement on it."""
+
+    def fails(statement: Statement) -> bool:
+        gap = statement.gap(case)
+        return bool(np.isnan(gap.left + gap.bound).any() or not holds(gap).all())
+
+    assert [(each.name, each.form) for each in SOUND if fails(each)] == []
 
 
 @pytest.mark.parametrize("key", COUNTEREXAMPLES, ids=", ".join)
