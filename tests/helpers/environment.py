@@ -1,9 +1,9 @@
 """Settings of JAX for the tests and every program they start; import this before JAX.
 
 Most of a test's time is compilation. Hence no optimisation of what then runs for milliseconds (less than half the
-time to compile; `optimise` is for what runs for seconds), nothing noted of where in the source an operation stands, and
-one cache for all: often another worker or an earlier run has compiled the same. And one thread each: two workers with
-two threads each on two cores keep waiting for one another.
+time to compile; `optimise` is for what runs for seconds), nothing noted of where in the source an operation stands,
+and one cache for all: often another worker or an earlier run has compiled the same. And one thread each: two workers
+with two threads each on two cores keep waiting for one another.
 """
 
 import os
