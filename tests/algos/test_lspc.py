@@ -47,6 +47,10 @@ def report(value: list[float], q: list[float]) -> iql.CriticReport:
     return iql.CriticReport(qs - values, values, qs, {})
 
 
+def learned(nets: lspc.State) -> lspc.CriticOutputs:
+    return lspc.update_critics(nets, tiny.batch())
+
+
 def noise(seed: int = 5, size: int = 16) -> Array:
     return jax.random.normal(jax.random.key(seed), (size, tiny.LATENT))
 
@@ -77,18 +81,47 @@ def test_cvae_loss_by_explicit_formula(form: Any) -> None:
 
 
 def test_encoder_loss_by_explicit_formula() -> None:
-    batch, nets, eps = tiny.batch(), state(), jnp.linspace(0.1, 1.0, 16)
+    nets, eps = state(), jnp.linspace(0.1, 1.0, 16)
+    critics, observations = learned(nets), learned(nets).observations
     weights, decoder, encoder = jnp.linspace(0.0, 3.0, 16), nets.cvae.net.decoder, nets.encoder.net
-    loss, metrics = lspc.encoder_loss(
-        encoder, decoder, batch.observations, batch.actions, weights, noise(), eps, tiny.config()
+    plain, searching = (
+        lspc.encoder_loss(encoder, decoder, critics, weights, noise(), eps, tiny.config(search=search))
+        for search in (0.0, 0.5)
     )
 
     each = np.asarray(eps)[:, None]
-    mean, log_std = np.split(forward(encoder, batch.observations, told(each)), 2, axis=-1)
+    mean, log_std = np.split(forward(encoder, observations, told(each)), 2, axis=-1)
     latents = each * np.tanh(mean + np.exp(log_std) * np.asarray(noise()))
-    error = ((np.tanh(forward(decoder, batch.observations, latents)) - np.asarray(batch.actions)) ** 2).sum(1)
-    assert loss == pytest.approx(np.mean(np.asarray(weights) * error), rel=1e-4)
-    assert metrics["latents_at_edge"] == pytest.approx(np.mean(np.abs(latents) > 0.95 * each))
+    decoded = np.tanh(forward(decoder, observations, latents))
+    error = ((decoded - np.asarray(critics.actions)) ** 2).sum(1)
+    assert plain[0] == pytest.approx(np.mean(np.asarray(weights) * error), rel=1e-4)
+    assert plain[1]["latents_at_edge"] == pytest.approx(np.mean(np.abs(latents) > 0.95 * each))
+    followed = lspc.search_loss(critics, jnp.asarray(decoded, jnp.float32), eps, tiny.config())
+    assert searching[0] - plain[0] == pytest.approx(0.5 * float(followed.mean()), rel=1e-3)
+    converse = tiny.config(search=0.5, roles="converse")
+    assert lspc.encoder_loss(encoder, decoder, critics, weights, noise(), eps, converse)[0] == plain[0]
+
+
+def test_search_loss_by_explicit_formula() -> None:
+    higher = eqx.tree_at(lambda s: s.cost.value.net.layers[-1].bias, state(), replace_fn=lambda bias: bias + 0.5)
+    critics, actions = learned(higher), 0.5 * tiny.batch().actions
+    eps = jnp.linspace(0.0, tiny.config().restriction_range[1], 16)  # pyright: ignore[reportOptionalSubscript]
+    loss = lspc.search_loss(critics, actions, eps, tiny.config(caution=3.0))
+
+    seen = critics.observations
+    reward = np.minimum(*(forward(net, seen, actions)[:, 0] for net in critics.reward.q.net))
+    cost = np.maximum(*(forward(net, seen, actions)[:, 0] for net in critics.cost.q.net))
+    excess = np.maximum(cost - np.maximum(forward(critics.cost.value.net, seen)[:, 0], 0), 0)
+    assert 0 < np.mean(excess > 0) < 1
+    caution = 3.0 * (1 - np.linspace(0, 1, 16))
+    expected = caution * excess / np.std(critics.cost_report.advantage)
+    np.testing.assert_allclose(
+        loss, expected - reward / np.std(critics.reward_report.advantage), rtol=1e-3, atol=1e-3
+    )
+    alone = tiny.config(caution=3.0, restriction=0.6, restriction_range=None)  # halfway where there is no range
+    one = lspc.search_loss(critics, actions, jnp.full(16, 0.6), alone)
+    other = lspc.search_loss(critics, actions, jnp.ones(16), tiny.config(caution=3.0))
+    np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
 # The weights.
@@ -198,13 +231,12 @@ def test_reward_and_cost_critics_do_not_hear_of_each_other() -> None:
 
 
 def test_the_decoder_is_frozen_for_the_encoder_but_passes_gradients() -> None:
-    batch, nets, config = tiny.batch(), state(), tiny.config()
+    nets, config = state(), tiny.config()
+    critics = learned(nets)
 
     def loss(encoder: Any, decoder: Any) -> Array:
         eps = jnp.linspace(0.1, 1.0, 16)
-        return lspc.encoder_loss(
-            encoder, decoder, batch.observations, batch.actions, jnp.ones(16), noise(), eps, config
-        )[0]
+        return lspc.encoder_loss(encoder, decoder, critics, jnp.ones(16), noise(), eps, config)[0]
 
     gradient = eqx.filter_grad(loss)(nets.encoder.net, nets.cvae.net.decoder)
     assert all(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(gradient))
@@ -217,17 +249,12 @@ def test_the_decoder_is_frozen_for_the_encoder_but_passes_gradients() -> None:
 def test_the_encoder_learns_through_the_decoder_of_this_very_step() -> None:
     old, key, batch = state(**FIXED, reference_share=None), jax.random.key(1), tiny.batch()
     new, _ = update(old, batch, key)
-    config, observations = old.config, old.normaliser(batch.observations)
-    _, critics = iql.update(
-        old.reward, observations, batch.actions, old.reward_units.to_critic(batch.rewards, config.discount),
-        old.normaliser(batch.next_observations), batch.terminated, old.reward_units.largest,
-        iql.CriticConfig(False, config.expectile, config.discount, config.target_rate, config.learning_rate),
-    )  # fmt: skip
+    config, critics = old.config, learned(old)
     _, noise_key, eps_key = jax.random.split(key, 3)
     draw, eps = jax.random.normal(noise_key, (16, tiny.LATENT)), lspc.draw_restrictions(eps_key, 16, config)
-    weights, _ = lspc.reward_weights(critics, critics, eps, config)
+    weights, _ = lspc.reward_weights(critics.reward_report, critics.cost_report, eps, config)
     gradient, _ = eqx.filter_grad(lspc.encoder_loss, has_aux=True)(
-        old.encoder.net, new.cvae.net.decoder, observations, batch.actions, weights, draw, eps, config
+        old.encoder.net, new.cvae.net.decoder, critics, weights, draw, eps, config
     )
     tiny.close(new.encoder, old.encoder.step(gradient, config.learning_rate), rtol=1e-3)
 

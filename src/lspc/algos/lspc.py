@@ -66,6 +66,10 @@ class Config:
     """LSPC-O imitates rewarding actions among this safest share of the batch; none (and the converse): among all."""
     safety_spend: float = 0.5
     """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
+    search: float = 1.0
+    """How strongly LSPC-O follows the critics' word about its own actions, beside imitating; 0: not at all."""
+    caution: float = 4.0
+    """Weight in that word, at eps 0, of actions that cost more than their state promises; none at the largest eps."""
     kl_weight: float = 0.5
     """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"
@@ -108,6 +112,7 @@ AS_PRINTED: dict[str, Any] = {
     "cost_share": None,
     "reward_share": None,
     "reference_share": None,
+    "search": 0.0,
     "kl_weight": 0.5,
     "restriction": 0.25,
     "restriction_range": None,
@@ -322,20 +327,46 @@ def update_cvae(
 def encoder_loss(
     encoder: MLP,
     decoder: MLP,
-    observations: Float[Array, "batch observation"],
-    actions: Float[Array, "batch action"],
+    critics: CriticOutputs,
     weights: Float[Array, " batch"],
     noise: Float[Array, "batch latent"],
     restrictions: Float[Array, " batch"],
     config: Config,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Advantage-weighted regression in latent space (the paper's L_mu); only the encoder learns from it."""
-    latents = rewarding_latents(encoder, observations, noise, restrictions, largest_restriction(config))
-    error = jnp.sum((decode(decoder, observations, latents) - actions) ** 2, axis=-1)
+    """Advantage-weighted regression in latent space (the paper's L_mu), and what the critics say of the outcome.
+
+    Only the encoder learns from it.
+    """
+    latents = rewarding_latents(encoder, critics.observations, noise, restrictions, largest_restriction(config))
+    decoded = decode(decoder, critics.observations, latents)
+    error = jnp.sum((decoded - critics.actions) ** 2, axis=-1)
     loss = jnp.mean(weights * error)
+    if config.search and config.roles == "safety-first":
+        loss = loss + config.search * jnp.mean(search_loss(critics, decoded, restrictions, config))
     at_edge = jnp.mean(jnp.abs(latents) > 0.95 * restrictions[:, None])
     distance = jnp.mean(jnp.sqrt(error))
     return loss, {"loss": loss, "distance_to_data": distance, "latents_at_edge": at_edge}
+
+
+def search_loss(
+    critics: CriticOutputs,
+    actions: Float[Array, "batch action"],
+    restrictions: Float[Array, " batch"],
+    config: Config,
+) -> Float[Array, " batch"]:
+    """- Q_r / sd(A_r) + c max(0, Q_c - V_c) / sd(A_c), with c falling from `caution` to 0 as eps grows.
+
+    So an action may cost what its state promises, and more of it the larger eps is. Of each pair of twins the worse
+    counts; measured in advantages of the data's own actions, both terms are free of units.
+    """
+    observations = critics.observations
+    reward = iql.twin(critics.reward.q.net, observations, actions, is_cost=False)
+    cost = iql.twin(critics.cost.q.net, observations, actions, is_cost=True)
+    promised = jnp.maximum(critics.cost.value.net(observations)[:, 0], 0.0)
+    largest = largest_restriction(config) or 2.0 * config.restriction
+    caution = config.caution * (1.0 - restrictions / largest)
+    reward_sd, cost_sd = (jnp.std(each.advantage) + 1e-6 for each in (critics.reward_report, critics.cost_report))
+    return caution * jnp.maximum(cost - promised, 0.0) / cost_sd - reward / reward_sd
 
 
 def update_encoder(
@@ -350,7 +381,7 @@ def update_encoder(
     noise = jax.random.normal(key, (weights.size, config.latent_dim))
     # The gradient is taken in the loss's first argument alone: the decoder, its second, stays as it is.
     gradient, metrics = eqx.filter_grad(encoder_loss, has_aux=True)(
-        encoder.net, decoder, critics.observations, critics.actions, weights, noise, restrictions, config
+        encoder.net, decoder, critics, weights, noise, restrictions, config
     )
     return encoder.step(gradient, config.learning_rate), metrics
 
@@ -386,8 +417,8 @@ def predict_costs(state: State, observations: Float[Array, "batch observation"])
 # Several settings at once.
 
 ENCODER_SETTINGS = (
-    "reward_temperature", "reward_share", "reference_share", "safety_spend", "restriction", "restriction_range",
-    "safe_restriction", "latent_form",
+    "reward_temperature", "reward_share", "reference_share", "safety_spend", "search", "caution", "restriction",
+    "restriction_range", "safe_restriction", "latent_form",
 )  # fmt: skip
 """Settings that neither the critics nor, unless the roles are swapped, the CVAE know of."""
 POLICY_SETTINGS = (

@@ -9,7 +9,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ class Progress(NamedTuple):
     """Updates per second, all seeds of the cell advancing together; None while it is not known."""
     memory: int | None = None
     """The most bytes this process has held so far."""
+    alarms: Sequence[str] = ()
+    """What training warns of now and has not said before."""
 
 
 Report = Callable[[Progress], None]
@@ -59,7 +61,7 @@ def run(job: Job, report: Report, data_file: str | None = None) -> None:
         nonlocal chunks
         chunks += 1  # the first one is mostly compilation
         rate = now.updates_per_second if chunks > 1 else None
-        report(Progress("training", now.step, now.total, rate, _memory()))
+        report(Progress("training", now.step, now.total, rate, _memory(), now.alarms))
 
     training.train(
         dataset, job.out, config, method=job.method, seeds=job.seeds, task=task, provenance=job.provenance,

@@ -56,12 +56,17 @@ class Grid:
         # Measuring is the last tenth of a cell: a guess, for the eye only.
         part = now.done / max(now.total, 1)
         self.share[job.name] = 0.9 * part if now.stage == "training" else 0.9 + 0.099 * part
+        for alarm in now.alarms:
+            self._warn(job, alarm)
 
     def on_end(self, job: Job, trouble: str | None) -> None:
         self.share[job.name] = 0.0 if trouble else 1.0
         if trouble:
             self.failed[job.name] = trouble
-            self._live.console.print(f"[yellow]{job.name}: {trouble}", highlight=False)
+            self._warn(job, trouble)
+
+    def _warn(self, job: Job, what: str) -> None:
+        self._live.console.print(f"[yellow]{job.name}: {what}", highlight=False)
 
     def _render(self) -> RenderableType:
         methods = list(dict.fromkeys(job.method for job in self.jobs))
