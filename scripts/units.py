@@ -56,7 +56,8 @@ def main() -> None:
                     }  # fmt: skip
                     rows.append(row)
                     print(*row.values(), flush=True)
-        record = {"lspc_version": lspc.__version__, "command": f"python scripts/units.py --steps {chosen.steps} --search {chosen.search:g}",
+        command = f"python scripts/units.py --steps {chosen.steps} --search {chosen.search:g}"
+        record = {"lspc_version": lspc.__version__, "command": command,
                   "episodes": EPISODES, "rows": rows}  # fmt: skip
         files.write_json(chosen.out, record)
 
