@@ -43,7 +43,8 @@ def main() -> None:
                 dataset, Path(folder) / "run", preset="cpu", seeds=chosen.seeds, steps=chosen.steps, search=search
             )
             for seed in chosen.seeds:
-                for variant, eps in (("LSPC-S", None), *(("LSPC-O", eps) for eps in RESTRICTIONS)):
+                for eps in (None, *RESTRICTIONS):
+                    variant = "LSPC-S" if eps is None else "LSPC-O"
                     policy = load_policy(run, seed=seed, variant=variant, restriction=eps)
                     episodes = pool.run(policy.for_episodes(sampled=False), range(1000, 1000 + EPISODES))
                     row = {
