@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     chosen = parser.parse_args()
     dataset = lspc.load_dataset(chosen.data)
-    task, rows = get_task(dataset.metadata["task"]), []
+    task, rows = get_task(str(dataset.metadata["task"])), []
     best = {f"{b:g}": float(dataset.returns[dataset.cost_returns <= b].max(initial=-np.inf)) for b in task.thresholds}
     for search in chosen.search:
         with tempfile.TemporaryDirectory() as folder, Pool(task, workers=0) as pool:
