@@ -29,7 +29,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=8000)
-    parser.add_argument("--search", type=float, default=1.0)
     chosen = parser.parse_args()
     dataset, task, rows = lspc.load_dataset(bundled_file()), get_task("BallCircle"), []
     for costs, stretch, offset, seeds in UNITS:
@@ -42,7 +41,6 @@ def main() -> None:
                 task="BallCircle",
                 seeds=seeds,
                 steps=chosen.steps,
-                search=chosen.search,
             )
             for seed in seeds:
                 for variant, eps in (("LSPC-S", None), ("LSPC-O", 0.5), ("LSPC-O", 1.0), ("LSPC-O", 1.5)):
@@ -56,7 +54,7 @@ def main() -> None:
                     }  # fmt: skip
                     rows.append(row)
                     print(*row.values(), flush=True)
-        command = f"python scripts/units.py --steps {chosen.steps} --search {chosen.search:g}"
+        command = f"python scripts/units.py --steps {chosen.steps}"
         record = {"lspc_version": lspc.__version__, "command": command,
                   "episodes": EPISODES, "rows": rows}  # fmt: skip
         files.write_json(chosen.out, record)

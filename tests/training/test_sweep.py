@@ -80,11 +80,11 @@ def test_critics_are_learned_once_and_the_cvae_where_it_can_be() -> None:
 
     one = operations(single)
     eps = operations(*(replace(single, restriction=0.1 * (i + 1)) for i in range(8)))
-    assert eps < 3.6 * one
+    assert eps < 2.6 * one
     fixed = replace(single, cost_share=None)
     lambdas = operations(*(replace(fixed, cost_temperature=value) for value in (1.0, 2.0, 4.0)))
-    assert eps < lambdas * 1.8
-    assert 1.3 * one < lambdas < 2.1 * one
+    assert eps < lambdas * 1.6
+    assert 1.3 * one < lambdas < 1.8 * one
 
 
 def test_a_killed_sweep_goes_on_and_a_later_value_runs_alone(dataset: Dataset, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Config:
     """LSPC-O imitates rewarding actions among this safest share of the batch; none (and the converse): among all."""
     safety_spend: float = 0.5
     """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
-    search: float = 1.0
+    search: float = 0.0
     """How strongly LSPC-O follows the critics' word about its own actions, beside imitating; 0: not at all."""
     caution: float = 4.0
     """Weight in that word, at eps 0, of actions that cost more than their state promises; none at the largest eps."""
@@ -112,7 +112,6 @@ AS_PRINTED: dict[str, Any] = {
     "cost_share": None,
     "reward_share": None,
     "reference_share": None,
-    "search": 0.0,
     "kl_weight": 0.5,
     "restriction": 0.25,
     "restriction_range": None,
