@@ -74,8 +74,7 @@ FILES = {
         "speed of every method", "python benchmarks/speed.py --parts methods --seconds 6", "0.2.0"
     ),
     "sweep.json": Kind("what a sweep costs", "python benchmarks/sweep.py --rounds 8", "0.2.0"),
-    "search-BallCircle.json": Kind("LSPC-O with and without its search", "python scripts/search.py"),
-    "search-CarRun.json": Kind("LSPC-O with and without its search", "python scripts/search.py"),
+    "search-*.json": Kind("LSPC-O with and without its search", "python scripts/search.py"),
     "units.json": Kind("LSPC on data in other units of cost and reward", "python scripts/units.py"),
     "tried.json": Kind("settings that were tried for LSPC's defaults", "python scripts/tried.py", "0.1.0"),
     "*/*.txt": Kind("the table of the run of this name", "lspc evaluate runs/{task}/{name}"),

@@ -14,12 +14,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from measured import measure
 
 import lspc
 from lspc import files
 from lspc.data import bundled_file
-from lspc.policy import load_policy
-from lspc.sims.pool import Pool
 from lspc.tasks import get_task
 
 EPISODES = 10
@@ -38,22 +37,13 @@ def main() -> None:
     task, rows = get_task(str(dataset.metadata["task"])), []
     best = {f"{b:g}": float(dataset.returns[dataset.cost_returns <= b].max(initial=-np.inf)) for b in task.thresholds}
     for search in chosen.search:
-        with tempfile.TemporaryDirectory() as folder, Pool(task, workers=0) as pool:
+        with tempfile.TemporaryDirectory() as folder:
             run = lspc.train(
                 dataset, Path(folder) / "run", preset="cpu", seeds=chosen.seeds, steps=chosen.steps, search=search
             )
-            for seed in chosen.seeds:
-                for eps in (None, *RESTRICTIONS):
-                    variant = "LSPC-S" if eps is None else "LSPC-O"
-                    policy = load_policy(run, seed=seed, variant=variant, restriction=eps)
-                    episodes = pool.run(policy.for_episodes(sampled=False), range(1000, 1000 + EPISODES))
-                    row = {
-                        "search": search, "seed": seed, "policy": variant, "eps": eps,
-                        "reward": round(float(np.mean([e.reward_return for e in episodes])), 2),
-                        "cost": round(float(np.mean([e.cost_return for e in episodes])), 2),
-                    }  # fmt: skip
-                    rows.append(row)
-                    print(*row.values(), flush=True)
+            for row in measure(run, task, EPISODES, RESTRICTIONS):
+                rows.append({"search": search, **row})
+                print(*rows[-1].values(), flush=True)
         command = f"python scripts/search.py {shlex.join(sys.argv[1:])}"
         record = {"lspc_version": lspc.__version__, "command": command, "task": task.name,
                   "episodes": EPISODES, "best_within": best, "rows": rows}  # fmt: skip

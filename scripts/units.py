@@ -11,16 +11,15 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
+from measured import measure
 
 import lspc
 from lspc import files
 from lspc.data import bundled_file
-from lspc.policy import load_policy
-from lspc.sims.pool import Pool
 from lspc.tasks import get_task
 
 EPISODES = 20
+RESTRICTIONS = (0.5, 1.0, 1.5)
 # (costs times, rewards times, rewards plus, training seeds)
 UNITS = [(1.0, 1.0, 0.0, (0, 1, 2)), (1e-4, 1.0, 0.0, (0,)), (1e4, 1.0, 0.0, (0,)), (1.0, 10.0, 100.0, (0,))]
 
@@ -33,27 +32,13 @@ def main() -> None:
     dataset, task, rows = lspc.load_dataset(bundled_file()), get_task("BallCircle"), []
     for costs, stretch, offset, seeds in UNITS:
         data = replace(dataset, costs=dataset.costs * costs, rewards=dataset.rewards * stretch + offset)
-        with tempfile.TemporaryDirectory() as folder, Pool(task, workers=0) as pool:
+        with tempfile.TemporaryDirectory() as folder:
             run = lspc.train(
-                data,
-                Path(folder) / "run",
-                preset="cpu",
-                task="BallCircle",
-                seeds=seeds,
-                steps=chosen.steps,
+                data, Path(folder) / "run", preset="cpu", task="BallCircle", seeds=seeds, steps=chosen.steps
             )
-            for seed in seeds:
-                for variant, eps in (("LSPC-S", None), ("LSPC-O", 0.5), ("LSPC-O", 1.0), ("LSPC-O", 1.5)):
-                    policy = load_policy(run, seed=seed, variant=variant, restriction=eps)
-                    episodes = pool.run(policy.for_episodes(sampled=False), range(1000, 1000 + EPISODES))
-                    row = {
-                        "costs_times": costs, "rewards_times": stretch, "rewards_plus": offset, "seed": seed,
-                        "policy": variant, "eps": eps,
-                        "reward": round(float(np.mean([e.reward_return for e in episodes])), 2),
-                        "cost": round(float(np.mean([e.cost_return for e in episodes])), 2),
-                    }  # fmt: skip
-                    rows.append(row)
-                    print(*row.values(), flush=True)
+            for row in measure(run, task, EPISODES, RESTRICTIONS):
+                rows.append({"costs_times": costs, "rewards_times": stretch, "rewards_plus": offset, **row})
+                print(*rows[-1].values(), flush=True)
         command = f"python scripts/units.py --steps {chosen.steps}"
         record = {"lspc_version": lspc.__version__, "command": command,
                   "episodes": EPISODES, "rows": rows}  # fmt: skip

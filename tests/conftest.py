@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import helpers.environment
-import helpers.strict
+import helpers.strict  # before anything of lspc, which it checks as it is imported
 import pytest
 from helpers import needs
 from helpers.cli import Cli, call_in_new_process, call_in_process

@@ -38,8 +38,9 @@ def optimise() -> Iterator[None]:
     """Inside `with`, programs are compiled as a user's are."""
     import jax
 
+    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
     try:
         yield
     finally:
-        jax.config.update("jax_disable_most_optimizations", True)
+        jax.config.update("jax_disable_most_optimizations", before)
