@@ -35,7 +35,7 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 
 types: .venv/.installed-simulators
-	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/pyrefly check
 
 speed: .venv/.installed-simulators
 	$(BIN)/python benchmarks/speed.py

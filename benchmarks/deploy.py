@@ -59,7 +59,7 @@ def by_onnxruntime(policy: LspcPolicy, *, eps: bool, fixed: bool, judge: bool = 
     wanted = ["action", "cost"] if judge else ["action"]
     more = {"eps": np.array([float(policy.restriction)], np.float32)} if eps else {}
     more |= {"judge": np.array(True)} if judge else {}
-    return lambda observation: opened.run(wanted, {"observation": observation[None], **more})[0][0]  # pyright: ignore
+    return lambda observation: opened.run(wanted, {"observation": observation[None], **more})[0][0]  # pyrefly: ignore [bad-index]
 
 
 def by_numpy(policy: LspcPolicy) -> Act:

@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from safetensors.numpy import load_file
 
@@ -23,7 +24,7 @@ from lspc.data import bundled_file
 UPDATES = 250
 
 
-def fingerprint(method: str, folder: Path) -> dict[str, object]:
+def fingerprint(method: str, folder: Path) -> dict[str, Any]:
     dataset = lspc.load_dataset(bundled_file())
     run = lspc.train(dataset, folder / method, algo=method, preset="cpu", steps=UPDATES)
     weights = load_file(run / "policy" / "seed-0" / "weights.safetensors")
@@ -47,11 +48,11 @@ def main() -> None:
     parser.add_argument("--compare", type=Path)
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     chosen = parser.parse_args()
-    found: dict[str, object] = {}
+    found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for method in chosen.methods:
             found[method] = fingerprint(method, Path(folder))
-            print(method, found[method]["weights"][:12], flush=True)  # pyright: ignore[reportIndexIssue]
+            print(method, found[method]["weights"][:12], flush=True)
     record = {"lspc_version": lspc.__version__, "command": "python scripts/short_runs.py", "methods": found}
     if chosen.out:
         files.write_json(chosen.out, record)

@@ -1,6 +1,6 @@
 """The library in a few calls: what `import lspc` offers, with the same layers of settings as the command line."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def train(
 
 
 @contextmanager
-def _make_interim(task: Task | None, every: int | None, episodes: int) -> Iterator[training.Interim | None]:
+def _make_interim(task: Task | None, every: int | None, episodes: int) -> Generator[training.Interim | None]:
     """What measures the policies while they are trained, if that was asked for."""
     if every is None:
         yield None

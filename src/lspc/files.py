@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ UNFINISHED = ".unfinished-"
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | Path) -> Generator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it replaces `path`, else it is removed."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _parse(text: str, place: str) -> Any:
 
 
 @contextmanager
-def locked(folder: str | Path) -> Iterator[None]:
+def locked(folder: str | Path) -> Generator[None]:
     """Make `folder` this process's alone and clear what a killed one left half written.
 
     The system lets go of the lock however the process ends.

@@ -105,7 +105,9 @@ def test_encoder_loss_by_explicit_formula() -> None:
 def test_search_loss_by_explicit_formula() -> None:
     higher = eqx.tree_at(lambda s: s.cost.value.net.layers[-1].bias, state(), replace_fn=lambda bias: bias + 0.5)
     critics, actions = learned(higher), 0.5 * tiny.batch().actions
-    eps = jnp.linspace(0.0, tiny.config().restriction_range[1], 16)  # pyright: ignore[reportOptionalSubscript]
+    span = tiny.config().restriction_range
+    assert span is not None
+    eps = jnp.linspace(0.0, span[1], 16)
     loss = lspc.search_loss(critics, actions, eps, tiny.config(caution=3.0))
 
     seen = critics.observations
@@ -211,7 +213,7 @@ def test_a_step_changes_every_part_and_leaves_the_rest() -> None:
 )
 def test_a_setting_reaches_only_the_parts_behind_it(change: dict[str, Any], untouched: tuple[str, ...]) -> None:
     """The critics do not hear of the policies, nor the CVAE of the latent safety encoder: bit for bit."""
-    base = {**FIXED, "reference_share": None, "latent_form": "clamp", "kl_weight": 0.5}
+    base: dict[str, Any] = {**FIXED, "reference_share": None, "latent_form": "clamp", "kl_weight": 0.5}
     plain, changed = (
         update(state(**settings), tiny.batch(), jax.random.key(1))[0] for settings in (base, base | change)
     )

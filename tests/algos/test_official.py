@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
+from lspc import algos
 from lspc.algos import lspc
 from lspc.algos.base import Batch, Spec
 from lspc.nets import MLP, Learner
@@ -79,7 +80,7 @@ def fill(net: MLP, recorded: list[tuple[np.ndarray, np.ndarray]]) -> MLP:
 def start(case: str) -> lspc.State:
     name, more = CASES[case]
     user: dict[str, Any] = {"hidden": (16, 16), "latent_dim": 4, "batch_size": 32, **more}
-    config = settings.resolve(lspc, "official", get_task(name), user).config  # pyright: ignore[reportArgumentType]
+    config = settings.resolve(algos.get("lspc"), "official", get_task(name), user).config
     state = lspc.init(jax.random.key(0), SPEC, config)
     nets = {name: fill(net, networks(f"{case}/before")[name]) for name, net in ours(state).items()}
 

@@ -1,6 +1,7 @@
 """The plan: which cells there are, what they are called, what would make it another bench."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,13 @@ DATA = {"BallRun": Path("a.hdf5"), "CarRun": Path("b.hdf5")}
 
 
 def plan(*methods: str, **more: object) -> Plan:
-    return Plan(**{"tasks": {"BallRun": "f"}, "methods": methods or ("bc", "lspc"), "preset": "cpu", **more})  # pyright: ignore[reportArgumentType]
+    values: dict[str, Any] = {
+        "tasks": {"BallRun": "f"},
+        "methods": methods or ("bc", "lspc"),
+        "preset": "cpu",
+        **more,
+    }
+    return Plan(**values)
 
 
 def test_what_each_method_is_trained_for() -> None:

@@ -226,6 +226,7 @@ def test_what_kills_its_process_is_tried_again_and_what_is_faulty_is_not(
     nodes: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "ATTEMPTS", 2)
+    # pyrefly: ignore [division-by-zero]
     monkeypatch.setattr(cluster, "work", lambda job, *_: os._exit(1) if job.name == FAILS else 1 / 0)
     executor = Watched(nodes.address)
     plan, places = planned(5)

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from helpers.bench import Here, wait_for
@@ -45,8 +47,8 @@ def folder(tmp_path: Path, dataset: Dataset) -> Path:
 
 def planned(folder: Path, methods: Sequence[str] = ("bc",), **more: object) -> tuple[Plan, dict[str, Path]]:
     data = find_data(folder / "data", ["BallRun"])
-    choices = {"preset": "cpu", "overrides": TINY, "seeds": 2, "episodes": 1, **more}
-    return make_plan(data, methods, **choices), data  # pyright: ignore[reportArgumentType]
+    choices: dict[str, Any] = {"preset": "cpu", "overrides": TINY, "seeds": 2, "episodes": 1, **more}
+    return make_plan(data, methods, **choices), data
 
 
 def started(folder: Path, steps: int) -> subprocess.Popen[bytes]:
@@ -242,19 +244,18 @@ def test_memory_limits_how_many_cells_run_at_a_time(folder: Path, monkeypatch: p
         assert executor.room(waiting) == room
     assert Local(4).room(waiting[:2]) == 2
 
-    class Worker:
-        def __init__(self, job: Job, memory: int) -> None:
-            self.job, self.memory = job, memory
+    def worker(job: Job, memory: int) -> Any:
+        return SimpleNamespace(job=job, memory=memory)
 
     def fits(free: float, *taken: float) -> bool:
         monkeypatch.setattr(local, "free_memory", lambda: int(free * (1 << 30)))
-        busy = {f"{i}": Worker(waiting[0], int(taken[i] * (1 << 30))) for i in range(len(taken))}
-        return executor._fits(waiting[1], busy)  # pyright: ignore[reportArgumentType]
+        busy = {f"{i}": worker(waiting[0], int(taken[i] * (1 << 30))) for i in range(len(taken))}
+        return executor._fits(waiting[1], busy)
 
     assert fits(0.1)  # one at least
     assert fits(2.1, 0.0)  # room for what the first will still take, and for the second
     assert not fits(1.9, 0.0)
     assert fits(1.4, 0.7)
     assert not fits(100, 1, 1, 1, 1)  # no core is left
-    executor._learn(Worker(waiting[0], 0), cell.Progress("training", 1, 2, None, 3 << 30))  # pyright: ignore[reportArgumentType]
+    executor._learn(worker(waiting[0], 0), cell.Progress("training", 1, 2, None, 3 << 30))
     assert executor.estimate_memory(waiting[0]) == 3 << 30  # what it was seen to take, not what was expected

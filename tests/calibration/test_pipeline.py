@@ -13,6 +13,7 @@ from helpers.data import small_dataset
 
 from lspc import algos, training
 from lspc.algos.base import Spec
+from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import fitted_q, margins, pipeline, storage
 from lspc.calibration.choosing import FEWEST_NEAR, Calibration
 from lspc.calibration.families import LspcFamily
@@ -82,7 +83,9 @@ def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_policy_is_calibrated_and_keeps_it(dataset: Dataset, run: Path) -> None:
     told: list[tuple[str, int, int]] = []
     policy = load_policy(run)
-    found = calibrate_policy(policy, dataset, **BRIEFLY, on_progress=lambda *now: told.append(now))
+    found = calibrate_policy(
+        policy, dataset, **BRIEFLY, on_progress=lambda what, done, total: told.append((what, done, total))
+    )
     check_sane(found, dataset)
     eps = [each.restriction for each in found.curve]
     assert len(eps) == pipeline.POINTS
@@ -98,7 +101,8 @@ def test_a_policy_is_calibrated_and_keeps_it(dataset: Dataset, run: Path) -> Non
     np.testing.assert_array_equal(loaded.act(seen, budget=1e6), load_policy(run, restriction=2.0).act(seen))
     # The networks that were kept for the guard are those whose opinion stands in the curve.
     models = storage.load_guard_models(run / "policy" / "seed-0", found, Spec.of(dataset))
-    family = LspcFamily(policy.net)  # pyright: ignore[reportArgumentType]
+    assert isinstance(policy.net, LspcPolicy)
+    family = LspcFamily(policy.net)
     initial = jnp.asarray(dataset.initial_observations)
     again = fitted_q.predict_returns(models.fitted_q, family, initial, jnp.asarray([0.02, 2.0]))
     costs = np.asarray(again)[..., 1].mean(axis=(0, 2))

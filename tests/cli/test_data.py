@@ -53,7 +53,7 @@ def bad_file(folder: Path, kind: str, dataset: Dataset) -> Path:
             if kind in ("nan", "two"):
                 values = np.asarray(file["rewards"])
                 values[17] = np.nan
-                file["rewards"][...] = values  # pyright: ignore[reportIndexIssue]
+                file["rewards"][...] = values
     return path
 
 

@@ -53,7 +53,7 @@ def parse_only(function: Callable[..., None]) -> Callable[..., dict[str, Any]]:
     def values(**given: Any) -> dict[str, Any]:
         return given
 
-    values.__wrapped__ = function  # pyright: ignore[reportFunctionMemberAccess]
+    values.__wrapped__ = function  # pyrefly: ignore [missing-attribute]
     values.__annotations__, values.__doc__ = function.__annotations__, function.__doc__
     return values
 

@@ -43,7 +43,7 @@ def test_arrays_have_their_types_and_cannot_change() -> None:
     with pytest.raises(ValueError, match="read-only"):
         dataset.rewards[0] = 1
     with pytest.raises(FrozenInstanceError):
-        dataset.rewards = mine  # pyright: ignore[reportAttributeAccessIssue]
+        dataset.rewards = mine  # pyrefly: ignore [read-only]
     mine[0] = 1  # the caller's own array stays the caller's
 
 
@@ -120,7 +120,7 @@ def test_wrong_shapes_are_refused(changes: dict[str, Any], message: str) -> None
 
 
 def test_no_transitions_are_refused() -> None:
-    empty = np.zeros((0, 2))
-    none = np.zeros(0)
+    empty: Any = np.zeros((0, 2))
+    none: Any = np.zeros(0)
     with pytest.raises(UserError, match="no transitions"):
-        Dataset(empty, empty, none, none, empty, none, none)  # pyright: ignore[reportArgumentType]
+        Dataset(empty, empty, none, none, empty, none, none)

@@ -142,7 +142,7 @@ def test_a_batch_shares_what_is_left_and_each_row_is_counted(
 @pytest.mark.parametrize("steps", [0, -1, HORIZON + 1, np.nan])
 def test_steps_left_must_be_possible(watched: Guard, seen: np.ndarray, steps: float) -> None:
     with pytest.raises(UserError, match=f"steps_left is {steps}; it must be from 1 to {HORIZON}"):
-        watched.act(seen, budget_left=5.0, steps_left=steps)  # pyright: ignore[reportArgumentType]
+        watched.act(seen, budget_left=5.0, steps_left=steps)  # pyrefly: ignore [bad-argument-type]
 
 
 @pytest.mark.parametrize("budget", [np.nan, np.inf, -np.inf])

@@ -15,6 +15,7 @@ from helpers.exported import FEED_FORWARD, open_session, run, shift, untrained_p
 from lspc import algos
 from lspc.algos.base import Policy
 from lspc.algos.bc import BcPolicy
+from lspc.algos.fisor import FisorPolicy
 from lspc.algos.lspc import LspcPolicy
 from lspc.algos.parts import iql
 from lspc.data import Dataset
@@ -227,9 +228,10 @@ def test_a_fisor_of_the_default_size_is_close_too(shifted: Dataset) -> None:
 
 def test_fisor_says_how_feasible_its_action_is(shifted: Dataset) -> None:
     policy, _ = untrained_policy("fisor", shifted)
+    assert isinstance(policy, FisorPolicy)
     session, seen = open_session(onnx_policies.build(policy, facts={})), observations(100, shifted)
     action, feasibility = run(session, ["action", "feasibility"], {"observation": seen})
-    q_h = iql.twin(policy.q_h, policy.normaliser(jnp.asarray(seen)), jnp.asarray(action), is_cost=True)  # pyright: ignore
+    q_h = iql.twin(policy.q_h, policy.normaliser(jnp.asarray(seen)), jnp.asarray(action), is_cost=True)
     np.testing.assert_allclose(feasibility, q_h[:, None], rtol=1e-4, atol=1e-4)
 
 
@@ -275,7 +277,8 @@ class Opposite(BcPolicy):
 def test_a_policy_nobody_described_is_named(dataset: Dataset) -> None:
     """One that inherits a known kind is described like it, unless it acts in its own way."""
     bc, _ = untrained_policy("bc", dataset)
-    parts = {"net": bc.net, "normaliser": bc.normaliser}  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(bc, BcPolicy)
+    parts: dict[str, Any] = {"net": bc.net, "normaliser": bc.normaliser}
     assert onnx_policies.build(Renamed(**parts), facts={}) == onnx_policies.build(bc, facts={})
     for policy in (Unknown(), Opposite(**parts)):
         with pytest.raises(UserError, match=f"{type(policy).__name__} has no ONNX graph: describe it"):

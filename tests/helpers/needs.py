@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
@@ -37,7 +37,7 @@ def add_marks(item: pytest.Item) -> None:
 
 
 @contextmanager
-def guard(item: pytest.Item) -> Iterator[None]:
+def guard(item: pytest.Item) -> Generator[None]:
     """Inside `with`, making a world or starting a program fails unless the test is marked for it."""
     marks = of(item)
     # A simulator may start programs of its own: the first import of mujoco's glfw does.

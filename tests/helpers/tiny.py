@@ -55,7 +55,8 @@ def batch(size: int = 16, seed: int = 0, **changes: Any) -> Batch:
 
 
 def config(**changes: Any) -> lspc.Config:
-    return lspc.Config(**({"hidden": (8, 8), "latent_dim": LATENT, "batch_size": 16} | changes))
+    settings: dict[str, Any] = {"hidden": (8, 8), "latent_dim": LATENT, "batch_size": 16, **changes}
+    return lspc.Config(**settings)
 
 
 def same(a: Any, b: Any) -> bool:

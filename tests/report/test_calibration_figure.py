@@ -2,6 +2,7 @@
 
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.calibrated import UPPER, made, point
@@ -69,10 +70,10 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [list(line.get_ydata()) for line in reward.get_lines()] == [[100 * eps for eps in UPPER]] * 2
 
 
-def printed(*arguments: object, width: int = 80) -> str:
+def printed(*arguments: Any, width: int = 80) -> str:
     console = Console(width=width, color_system=None, file=StringIO())
     with console.capture() as captured:
-        console.print(calibration_table(*arguments))  # pyright: ignore[reportArgumentType]
+        console.print(calibration_table(*arguments))
     return captured.get()
 
 

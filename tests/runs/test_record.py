@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,13 +89,11 @@ def test_numbers_may_lack_their_point(tmp_path: Path) -> None:
 
 def test_storing_replaces_the_same_policy_and_keeps_the_rest(tmp_path: Path) -> None:
     path, old = tmp_path / "records.jsonl", make_record(1.0)
-    others = [
-        replace(old, **{name: value})
-        for name, value in {
-            "task": "CarRun", "policy": "LSPC-S", "restriction": 0.5, "guard": 10.0, "mode": "sampled",
-            "training_seed": 1,
-        }.items()
-    ]  # fmt: skip
+    changes: dict[str, Any] = {
+        "task": "CarRun", "policy": "LSPC-S", "restriction": 0.5, "guard": 10.0, "mode": "sampled",
+        "training_seed": 1,
+    }  # fmt: skip
+    others = [replace(old, **{name: value}) for name, value in changes.items()]
     record.store(path, [others[0], old, replace(old, seed=7), *others[1:]])
     new = replace(old, seed=9, lspc_version="2", config="other", updates=3)  # none of these makes it another policy
     record.store(path, [new])

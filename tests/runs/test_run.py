@@ -30,8 +30,13 @@ def folder(tmp_path: Path, dataset: Dataset) -> Path:
 
 def planned(path: Path, dataset: Dataset, **changes: Any) -> Run:
     config = algos.get("bc").Config(steps=10, hidden=(8, 8), **changes.pop("config", {}))
-    choices = {"method": "bc", "seeds": (0, 3), "task": get_task("BallRun"), "provenance": {"steps": "user"}}
-    return Run.plan(path, dataset, dataset.within(20.0), config, **{**choices, **changes})  # pyright: ignore
+    choices: dict[str, Any] = {
+        "method": "bc",
+        "seeds": (0, 3),
+        "task": get_task("BallRun"),
+        "provenance": {"steps": "user"},
+    }
+    return Run.plan(path, dataset, dataset.within(20.0), config, **{**choices, **changes})
 
 
 def test_what_a_run_knows(folder: Path, dataset: Dataset) -> None:

@@ -84,7 +84,7 @@ def test_workers_stay_for_the_next_policy(expected: list[Episode], workers: int)
         assert pool.run(POLICY, SEEDS[:3]) == expected[:3]
         assert children() == first
         with pytest.raises(ZeroDivisionError):
-            pool.run(lambda seen: 1 / 0 * seen.observations, SEEDS)
+            pool.run(lambda seen: 1 / 0 * seen.observations, SEEDS)  # pyrefly: ignore [division-by-zero]
         assert pool.run(POLICY, SEEDS) == expected
         if workers:
             assert not set(children()) & set(first)

@@ -200,8 +200,9 @@ def test_a_folder_with_another_run_is_refused(
     run(dataset, tmp_path, steps=10, learning_rate=0.001)
     before = contents(tmp_path)
     data = small_dataset(seed=change.pop("dataset")) if "dataset" in change else dataset
+    settings: dict[str, Any] = {"steps": 10, "learning_rate": 0.001, **change}
     with pytest.raises(UserError, match=f"holds another run .{told}.; choose another --out or delete"):
-        run(data, tmp_path, **{"steps": 10, "learning_rate": 0.001, **change})
+        run(data, tmp_path, **settings)
     assert contents(tmp_path) == before
 
 

@@ -72,7 +72,8 @@ def rows_of_tensorboard(out: Path) -> list[Row]:
     rows: list[Row] = []
     for seed in SEEDS:
         loaded = EventAccumulator(str(out / "tensorboard" / f"seed-{seed}")).Reload()
-        points = {name: loaded.Scalars(name) for name in loaded.Tags()["scalars"]}
+        tags: dict[str, Any] = loaded.Tags()
+        points = {name: loaded.Scalars(name) for name in tags["scalars"]}
         for place, step in enumerate(point.step for point in points["policy/loss"]):
             rows.append((seed, step, {name: some[place].value for name, some in points.items()}))
     return rows
@@ -105,7 +106,7 @@ def read_wandb(path: Path) -> Iterator[Any]:
         whole += content[place + 7 : place + 7 + length]
         place += 7 + length
         if fragment in (1, 4):  # a full record, or the last fragment of one
-            yield wandb_internal_pb2.Record.FromString(whole)  # pyright: ignore[reportAttributeAccessIssue]
+            yield wandb_internal_pb2.Record.FromString(whole)  # pyrefly: ignore [missing-attribute]
             whole = b""
 
 

@@ -41,7 +41,7 @@ SEND_EVERY = 300.0
 POLL = 0.5
 PATIENCE = 5.0, 90.0
 """Seconds that a port may take to answer, and then the cluster to let us in."""
-QUIET = {"log_to_driver": False, "logging_level": "error"}
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 TRIAL = f"""
 import sys, ray
 try:
@@ -306,4 +306,4 @@ def _join(address: str | None) -> None:
     except subprocess.CalledProcessError as error:
         said = str(error.stderr).strip().splitlines()
         raise UserError(f"cannot join {place}: {said[-1].rstrip('.') if said else error}{cure}") from error
-    ray.init(address=address or "auto", **QUIET)  # pyright: ignore[reportArgumentType]
+    ray.init(address=address or "auto", **QUIET)

@@ -197,7 +197,9 @@ def keep_plan(plan: Plan, bench: Path) -> Plan:
         for task in set(old.tasks) & set(now.tasks):
             if old.tasks[task] != now.tasks[task]:
                 raise UserError(f"{bench} is a bench on other data of {task}; choose another --out")
-        more = {name: tuple(dict.fromkeys(getattr(old, name) + getattr(now, name))) for name in ("methods", "modes")}
+        more: dict[str, Any] = {
+            name: tuple(dict.fromkeys(getattr(old, name) + getattr(now, name))) for name in ("methods", "modes")
+        }
         now = replace(now, tasks={**old.tasks, **now.tasks}, **more)
     files.write_json(bench / PLAN, {"lspc_version": __version__, **asdict(now)})
     return now

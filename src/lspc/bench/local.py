@@ -47,7 +47,7 @@ class Local:
     def room(self, jobs: Sequence[Job]) -> int:
         """How many of these cells can run at a time."""
         needs = [self.estimate_memory(job) for job in jobs] or [0]
-        return max(1, min(self.workers, len(jobs), int(free_memory() * len(needs) // max(sum(needs), 1))))
+        return max(1, min(self.workers, len(jobs), free_memory() * len(needs) // max(sum(needs), 1)))
 
     def run(
         self,

@@ -135,6 +135,8 @@ def _by_cell(records: list[Record], problems: Any) -> dict[Cell, Episodes]:
             where = f"{record.task}, {column.policy} {column.mode}"
             problems[where, f"left out, its budget of {budget:g} is none of the task's thresholds"] = []
             continue
+        # The budget equals a threshold, hence pyrefly takes it for an integer; it is a float.
+        # pyrefly: ignore [unnecessary-type-conversion]
         for threshold in thresholds if budget is None else (int(budget),):
             cells[Cell(record.task, column, threshold)][record.training_seed, record.seed].append(record)
     return cells

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -40,17 +41,18 @@ def load(folder: str | Path) -> Calibration:
         raise UserError(f"{folder} has no calibration: run `lspc calibrate` on its run first")
     values = files.read_json(path)
     try:
-        points = [
-            Point(**{**p, "cost": Interval(**p["cost"]), "reward": Interval(**p["reward"])}) for p in values["curve"]
+        curve: list[dict[str, Any]] = [
+            {**p, "cost": Interval(**p["cost"]), "reward": Interval(**p["reward"])} for p in values["curve"]
         ]
-        return Calibration(**{
+        parts: dict[str, Any] = {
             **values,
-            "curve": tuple(points),
+            "curve": tuple(Point(**point) for point in curve),
             "replays": tuple(Replay(**replay) for replay in values["replays"]),
             "cost_margin": Margin(**values["cost_margin"]),
             "reward_margin": Margin(**values["reward_margin"]),
             "episode_costs": tuple(values["episode_costs"]),
-        })  # fmt: skip
+        }
+        return Calibration(**parts)
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: not a calibration that this version of lspc can read ({error})") from error
 

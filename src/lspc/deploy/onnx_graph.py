@@ -55,7 +55,8 @@ class Graph:
     def activate(self, activation: Activation, x: str) -> str:
         if activation is mish:
             return self.add("Mul", x, self.add("Tanh", self.add("Softplus", x)))
-        return self.add({jax.nn.relu: "Relu", jnp.tanh: "Tanh"}[activation], x)
+        kinds: dict[Activation, str] = {jax.nn.relu: "Relu", jnp.tanh: "Tanh"}
+        return self.add(kinds[activation], x)
 
     def clip(self, x: str, low: float, high: float) -> str:
         return self.add("Clip", x, self.weight(low), self.weight(high))

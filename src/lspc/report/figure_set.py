@@ -97,7 +97,7 @@ def _train(
             total = next(iter(resolved.values())).config.steps
             interim = training.Interim(
                 max(total // POINTS, 1),
-                lambda run, *rest: measured(run, *rest) if run.name in WITH_CURVE else [],
+                lambda run, net, seed, updates: measured(run, net, seed, updates) if run.name in WITH_CURVE else [],
             )
             told = f"training {', '.join(group)}"
             training.train_sweep(

@@ -1,6 +1,6 @@
 """What the terminal shows: tables and lines on standard output, progress bars and warnings on standard error."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,7 @@ class Bars:
 
 
 @contextmanager
-def progress(*, counted: bool = False) -> Iterator[Bars]:
+def progress(*, counted: bool = False) -> Generator[Bars]:
     bars = Bars(counted)
     try:
         yield bars

@@ -60,7 +60,7 @@ def read(path: Path, known: Mapping[str, Any] | None = None) -> list[Record]:
 
 
 def as_json(record: Record) -> dict[str, Any]:
-    values = asdict(record)
+    values: dict[str, Any] = asdict(record)
     if record.guard is None:
         del values["intervened"]
     return values

@@ -102,5 +102,5 @@ def _builder() -> Any:
         import bullet_safety_gym  # noqa: F401 (registers the worlds' settings)
         from bullet_safety_gym.envs import builder
     # The same for the standard output whenever a world connects: C code prints an empty "argv[0]=" then.
-    builder.RedirectStream = lambda stream: suppress_output()
+    builder.RedirectStream = lambda stream: suppress_output()  # pyrefly: ignore [bad-assignment]
     return builder

@@ -7,7 +7,7 @@ plots that are never seen here: without them the import takes half a second inst
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,7 +23,7 @@ class Unused:
 
 
 @contextmanager
-def stand_ins() -> Iterator[None]:
+def stand_ins() -> Generator[None]:
     """Inside `with`, MetaDrive can be imported; what it and its imports do to the environment is undone."""
     modules = _modules()
     kept = {name: sys.modules[name] for name in modules if name in sys.modules}

@@ -303,7 +303,7 @@ def _package() -> SimpleNamespace:
         from metadrive.envs.safe_metadrive_env import SafeMetaDriveEnv
         from metadrive.manager import object_manager  # noqa: F401 (else imported later, without stand-ins)
         from metadrive.policy.idm_policy import IDMPolicy
-        from panda3d.core import loadPrcFileData
+        from panda3d.core import loadPrcFileData  # pyrefly: ignore [missing-import] (compiled, without stubs)
     loadPrcFileData("", "notify-level-device fatal\nnotify-level-task fatal")
     _give_it_its_own_numpy_and_logging()
     _order(Lidar)

@@ -124,7 +124,8 @@ class _Assignments:
     def __init__(
         self, seeds: Sequence[int], workers: int, lanes: int, on_episode: Callable[[Episode], None] | None
     ) -> None:
-        self.seeds = [int(seed) for seed in seeds]
+        # NumPy's integers are let in.
+        self.seeds = [int(seed) for seed in seeds]  # pyrefly: ignore [unnecessary-type-conversion]
         self.workers = workers
         self.queues = [[deque[int]() for _ in range(lanes)] for _ in range(workers)]
         for index in range(len(seeds)):

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from ctypes import CDLL
 from functools import cache
@@ -123,7 +123,7 @@ def _mujoco() -> Any:
 
 
 @contextmanager
-def _environment_kept(*names: str) -> Iterator[None]:
+def _environment_kept(*names: str) -> Generator[None]:
     kept = {name: os.environ.get(name) for name in names}
     try:
         yield
@@ -164,7 +164,7 @@ def _light_world() -> Any:
 
     class LightWorld(module.World):
         def build(self) -> None:
-            module.yaml = ready_assets  # pyright: ignore[reportAttributeAccessIssue]
+            module.yaml = ready_assets  # pyrefly: ignore [bad-assignment]
             try:
                 super().build()
             finally:

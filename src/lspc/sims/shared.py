@@ -4,7 +4,7 @@ import ctypes
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ MAX_SEED = 2**32 - 1
 def legal_seed(task: Task, seed: int) -> int:
     if not 0 <= seed <= MAX_SEED:
         raise UserError(f"{task.name} was given the seed {seed}; use one from 0 to {MAX_SEED}")
-    return int(seed)
+    return int(seed)  # pyrefly: ignore [unnecessary-type-conversion] (NumPy's integers are let in)
 
 
 def random_seed() -> int:
@@ -66,7 +66,7 @@ def _set_generators(states: tuple[Any, Any]) -> None:
 
 
 @contextmanager
-def suppress_output() -> Iterator[None]:
+def suppress_output() -> Generator[None]:
     """Send file descriptors 1 and 2 to nowhere: C code prints past `sys.stdout`."""
     flush_c_streams = ctypes.CDLL(None).fflush
 

@@ -34,6 +34,7 @@ __all__ = [
 NAMED_IN_DATA = "the one named in the data"
 """In place of a task's name: whatever the data say of themselves."""
 
+# The type checker does not see that each of the two leads to itself, hence the two `ignore`s below.
 Values = TypeVar("Values", float, NDArray[Any])
 
 # For tasks without a density row (most are MetaDrive's): the settings of the MetaDrive tasks that have one.
@@ -115,7 +116,7 @@ def thresholds_of(task: Task | None) -> tuple[int, int, int]:
 
 def normalised_reward(task: Task, returns: Values) -> Values:
     """Episode returns on DSRL's scale, (R - r_min) / (r_max - r_min): 0 and 1 are its worst and best."""
-    return (returns - task.reward_min) / (task.reward_max - task.reward_min)
+    return (returns - task.reward_min) / (task.reward_max - task.reward_min)  # pyrefly: ignore [bad-return]
 
 
 def normalised_cost(cost_returns: Values, threshold: float) -> Values:
@@ -126,7 +127,7 @@ def normalised_cost(cost_returns: Values, threshold: float) -> Values:
     if threshold < 0:
         raise UserError(f"the cost budget is {threshold:g}; it must be 0 or more")
     shift = 1.0 if threshold == 0 else 0.0
-    return (cost_returns + shift) / (threshold + shift)
+    return (cost_returns + shift) / (threshold + shift)  # pyrefly: ignore [bad-return]
 
 
 @cache

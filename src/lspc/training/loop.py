@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -204,13 +204,13 @@ def _split_seeds(states: Any, seeds: Sequence[int]) -> Iterator[tuple[int, Any]]
 
 
 @contextmanager
-def _open_logs(runs: Sequence[Run], trackers: Sequence[str], step: int) -> Iterator[list[tracking.Log]]:
+def _open_logs(runs: Sequence[Run], trackers: Sequence[str], step: int) -> Generator[list[tracking.Log]]:
     with ExitStack() as stack:
         yield [stack.enter_context(tracking.open_trackers(trackers, run.path, run.describe(), step)) for run in runs]
 
 
 @contextmanager
-def _stop_requests() -> Iterator[threading.Event]:
+def _stop_requests() -> Generator[threading.Event]:
     """The first Ctrl-C or SIGTERM asks the loop to stop at the next chunk border; a second one stops at once."""
     stop = threading.Event()
 

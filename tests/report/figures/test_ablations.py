@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from helpers.data import small_dataset
 from helpers.made_runs import episodes, make_run
+from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from lspc.data import Dataset
@@ -32,6 +34,10 @@ def lines(figure: Figure, panel: int) -> dict[str, tuple[list[float], list[float
     found = [line for line in figure.axes[panel].get_lines() if not str(line.get_label()).startswith("_")]
     pairs = {str(line.get_label()): np.asarray(line.get_xydata()) for line in found}
     return {label: (points[:, 0].tolist(), points[:, 1].tolist()) for label, points in pairs.items()}
+
+
+def errorbars(axes: Axes) -> dict[str, ErrorbarContainer]:
+    return {str(bars.get_label()): bars for bars in axes.containers if isinstance(bars, ErrorbarContainer)}
 
 
 def swept(policy: str = "LSPC-O", times: float = 1.0) -> list[Record]:
@@ -157,13 +163,13 @@ def test_points_by_the_value_of_a_setting(tmp_path: Path, data_file: Path, drawn
     ]
     draw("expectile", tmp_path / "unused.png", runs=runs)
     axes = drawn[0].axes[1]
-    found = {str(bars.get_label()): bars for bars in axes.containers}
+    found = errorbars(axes)
     assert list(found) == ["LSPC-O", "LSPC-S", "CVAE, sampled"]
-    means = {name: list(bars.lines[0].get_ydata()) for name, bars in found.items()}  # pyright: ignore
+    means = {name: np.asarray(bars.lines[0].get_ydata()).tolist() for name, bars in found.items()}
     assert means["LSPC-O"] == pytest.approx([20 / 40, 12 / 40, 8 / 40])
     assert means["LSPC-S"] == pytest.approx([8 / 40, 4 / 40, 2 / 40])
     assert means["CVAE, sampled"] == pytest.approx([4 / 40, 2 / 40, 1 / 40])
-    (spread,) = found["LSPC-O"].lines[2]  # pyright: ignore
+    (spread,) = found["LSPC-O"].lines[2]
     ends = [(low[1], high[1]) for low, high in spread.get_segments()]
     assert np.array(ends) == pytest.approx(np.array([(16, 24), (8, 16), (4, 12)]) / 40)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.5", "0.7", "0.9"]
@@ -178,7 +184,8 @@ def test_runs_of_one_value_are_further_seeds_of_it(tmp_path: Path, data_file: Pa
         )
 
     draw("expectile", tmp_path / "u.png", runs=[run("a", 0.5, 0, 4), run("b", 0.5, 1, 12), run("c", 0.7, 0, 40)])
-    assert list(drawn[0].axes[1].containers[0].lines[0].get_ydata()) == pytest.approx([8 / 40, 1])  # pyright: ignore
+    first, *_ = errorbars(drawn[0].axes[1]).values()
+    assert np.asarray(first.lines[0].get_ydata()).tolist() == pytest.approx([8 / 40, 1])
     with pytest.raises(UserError, match=r"d and .*e: different results for the same episodes"):
         draw("expectile", tmp_path / "u.png", runs=[run("d", 0.5, 0, 4), run("e", 0.5, 0, 5), run("f", 0.7, 0, 1)])
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -27,11 +28,10 @@ from lspc.report.figures.action_space import convex_hull, density, level_of, tel
 SMALL = lspc.Config(hidden=(8, 8), latent_dim=4)
 
 
-def run_of(folder: Path, dataset: Dataset, net: Policy, spec: Spec, method: str, config: object) -> Path:
+def run_of(folder: Path, dataset: Dataset, net: Policy, spec: Spec, method: str, config: Any) -> Path:
     """A run whose networks are as they begin, which is enough to act."""
     make_run(folder, dataset, method=method)
-    settings = asdict(config)  # pyright: ignore[reportArgumentType]
-    description = change_description(folder, config=settings, spec=asdict(spec))
+    description = change_description(folder, config=asdict(config), spec=asdict(spec))
     policy.save(folder / "policy" / "seed-3", net, {**description, "training_seed": 3})
     return folder
 

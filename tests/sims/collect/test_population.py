@@ -161,7 +161,7 @@ def small_simulator() -> Any:
     ],
 )
 def test_impossible_wishes_are_refused_before_any_work(tmp_path: Path, change: dict[str, Any], told: str) -> None:
-    wish = {"task": "BallRun", "out": "a.hdf5", "steps": 800_000, **change}
+    wish: dict[str, Any] = {"task": "BallRun", "out": "a.hdf5", "steps": 800_000, **change}
     with pytest.raises(UserError, match=told):
         population.collect(wish.pop("task"), tmp_path / wish.pop("out"), **wish)
     assert not list(tmp_path.iterdir())

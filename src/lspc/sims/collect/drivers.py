@@ -29,10 +29,10 @@ def drive(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) -> dic
             simulator,
             rng,
             # Ten km/h cost nothing: half of the drivers keep near it, and one in ten races.
-            target_speed=float(rng.uniform(*SPEEDS[int(rng.choice(len(SPEEDS), p=(0.5, 0.4, 0.1)))])),
+            target_speed=float(rng.uniform(*SPEEDS[rng.choice(len(SPEEDS), p=(0.5, 0.4, 0.1))])),
             acceleration=float(rng.choice([0.3, 0.6, 1.2, 2.4])),
-            lane_changes=bool(rng.random() < 0.5),
-            brakes=bool(rng.random() < 0.7),
+            lane_changes=rng.random() < 0.5,
+            brakes=rng.random() < 0.7,
             noise=float(rng.choice([0.02, 0.1, 0.2, 0.3])),
         )
         reward, cost, ended = 0.0, 0.0, False

@@ -36,7 +36,7 @@ class Recorder:
 def join_parts(paths: list[Path]) -> data.Dataset:
     """The episodes of all agents as one dataset."""
     datasets = [data.load(path) for path in paths]
-    columns = {name: np.concatenate([getattr(d, name) for d in datasets]) for name in data.FIELDS}
+    columns: dict[str, Any] = {name: np.concatenate([getattr(d, name) for d in datasets]) for name in data.FIELDS}
     return replace(datasets[0], source="collected", warnings=(), **columns)
 
 
@@ -84,4 +84,5 @@ def round_numbers(dataset: data.Dataset, bits: int = 11) -> data.Dataset:
         halfway = np.uint32(1) << (drop - np.uint32(1))
         return ((array.view(np.uint32) + halfway) >> drop << drop).view(np.float32)
 
-    return replace(dataset, **{name: shorten(getattr(dataset, name)) for name in data.FIELDS})
+    columns: dict[str, Any] = {name: shorten(getattr(dataset, name)) for name in data.FIELDS}
+    return replace(dataset, **columns)

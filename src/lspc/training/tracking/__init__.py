@@ -3,7 +3,7 @@
 Adding one: write its file beside this one (base.py says what it must do), then name it here.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def make_trackers(names: Sequence[str]) -> list[Tracker]:
 
 
 @contextmanager
-def open_trackers(names: Sequence[str], folder: Path, description: Mapping[str, Any], step: int) -> Iterator[Log]:
+def open_trackers(names: Sequence[str], folder: Path, description: Mapping[str, Any], step: int) -> Generator[Log]:
     """A function that logs lines to all of them; what they hold of later than `step` is removed first."""
     trackers, history = make_trackers(names), read_history(folder, step)
     with ExitStack() as stack:

@@ -5,7 +5,7 @@ Offline unless WANDB_MODE says otherwise: no account, no network, nothing writte
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def _choose_id(folder: Path, description: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _keep_inside(folder: Path) -> Iterator[None]:
+def _keep_inside(folder: Path) -> Generator[None]:
     """W&B's caches and logs in `folder` and no crash reports, unless the user has decided on these already."""
     ours = {f"WANDB_{name}_DIR": str(folder / name.lower()) for name in ("CACHE", "CONFIG", "DATA", "ARTIFACT")}
     ours["WANDB_ERROR_REPORTING"] = "false"
