@@ -17,9 +17,14 @@ from helpers.cli import Cli, call_in_new_process, call_in_process
 from helpers.data import small_dataset
 
 from lspc.data import Dataset, save
+from lspc.report import drawing
 
 # A shell that runs the tests in the background makes them, and every program they start, deaf to Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Most of a figure's time is painting and packing its pixels.
+drawing.DPI = 40
 
 
 @pytest.fixture(scope="session")

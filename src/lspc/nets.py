@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -74,6 +75,12 @@ def polyak_update(slow: Net, fast: Net, rate: float | Array) -> Net:
     return jax.tree.map(lambda old, new: old + rate * (new - old), slow, fast)
 
 
+def _fresh_adam(net: Any) -> Any:
+    """Adam before its first step: zeros, made by numpy because JAX would compile a program for each shape."""
+    memory = jax.eval_shape(optax.scale_by_adam().init, net)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)), memory)
+
+
 class Learner(eqx.Module, Generic[Net]):
     """A network (or several) together with Adam's memory of it."""
 
@@ -82,7 +89,7 @@ class Learner(eqx.Module, Generic[Net]):
 
     @staticmethod
     def of(net: Net) -> "Learner[Net]":
-        return Learner(net, optax.scale_by_adam().init(net))  # pyright: ignore[reportArgumentType]
+        return Learner(net, _fresh_adam(net))
 
     def step(self, gradient: Net, learning_rate: float | Array) -> "Learner[Net]":
         with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions

@@ -23,6 +23,7 @@ SERIES_COLOURS = (EPISODE_COLOUR, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 TEXT_COLOUR = "#333333"
 MARKERS = "osD^vPX"
 STYLES = ("-", "--", ":", "-.")
+DPI = 150
 LEGEND_WIDTH = 125
 """Letters in a row below the panels."""
 Panels = tuple[Axes, Axes]
@@ -38,7 +39,7 @@ def new_figure(width: float, height: float) -> Figure:
 def save(figure: Figure, path: str | Path) -> None:
     with atomic_path(path) as temporary:
         # Without the library's version in it, the same data gives the same file.
-        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
+        figure.savefig(temporary, format="png", dpi=DPI, metadata={"Software": None})
 
 
 def tidy(axes: Axes) -> None:

@@ -4,12 +4,12 @@ Every random draw is a function of (seed, step), so it does not matter where one
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
 from lspc.algos import base
 from lspc.algos.base import Method, Metrics, Spec
@@ -34,18 +34,19 @@ def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Calla
     """
     draw = getattr(method, "draw", base.draw)
 
+    @partial(jax.jit, inline=True)  # traced once, although its shapes are asked for before its numbers
+    def update(state: Any, step: Array, key: PRNGKeyArray, table: Any) -> tuple[Any, Any]:
+        draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
+        return method.update(state, draw(table, draw_key, spec, config), update_key)
+
     def run_seed(state: Any, seed: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
         key = jax.random.fold_in(jax.random.key(seed), 1)
 
-        def update(state: Any, step: Array) -> tuple[Any, Any]:
-            draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
-            return method.update(state, draw(table, draw_key, spec, config), update_key)
-
         def go_on(i: Array, past: tuple[Any, Any]) -> tuple[Any, Any]:
-            state, metrics = update(past[0], start + i)
+            state, metrics = update(past[0], start + i, key, table)
             return state, jax.tree.map(lambda values, new: values.at[i].set(new), past[1], metrics)
 
-        _, scalars = jax.eval_shape(update, state, start)
+        _, scalars = jax.eval_shape(update, state, start, key, table)
         unwritten = jax.tree.map(lambda scalar: jnp.zeros(CHUNK, scalar.dtype), scalars)
         state, metrics = jax.lax.fori_loop(0, length, go_on, (state, unwritten))
         return state, jax.tree.map(lambda values: jnp.sum(values) * (1.0 / length.astype(values.dtype)), metrics)
