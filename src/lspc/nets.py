@@ -93,6 +93,6 @@ class Learner(eqx.Module, Generic[Net]):
 
     def step(self, gradient: Net, learning_rate: float | Array) -> "Learner[Net]":
         with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions
-            direction, adam = optax.scale_by_adam().update(gradient, self.adam)  # pyright: ignore[reportArgumentType]
+            direction, adam = optax.scale_by_adam().update(gradient, self.adam)  # pyrefly: ignore [bad-argument-type]
         net = jax.tree.map(lambda weight, change: weight - learning_rate * change, self.net, direction)
         return Learner(net, adam)

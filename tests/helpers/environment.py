@@ -8,7 +8,7 @@ with two threads each on two cores keep waiting for one another.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +34,7 @@ READ_ONLY = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1e9"}
 
 
 @contextmanager
-def optimise() -> Iterator[None]:
+def optimise() -> Generator[None]:
     """Inside `with`, programs are compiled as a user's are."""
     import jax
 

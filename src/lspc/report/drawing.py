@@ -23,7 +23,7 @@ SERIES_COLOURS = (EPISODE_COLOUR, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 TEXT_COLOUR = "#333333"
 MARKERS = "osD^vPX"
 STYLES = ("-", "--", ":", "-.")
-DPI = 150
+DPI: int = 150
 LEGEND_WIDTH = 125
 """Letters in a row below the panels."""
 Panels = tuple[Axes, Axes]
