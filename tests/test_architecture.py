@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": set(),
     "tasks": set(),
     "checkpoints": {"files"},
-    "data": {"files"},
+    "data": {"files", "system"},  # how much memory is free, before a file is believed
     "theory": {"files", "report"},
     "sims": {"acting", "data", "files", "nets", "system", "tasks"},
     "algos": {"data", "nets", "tasks"},

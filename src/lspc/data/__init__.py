@@ -6,7 +6,7 @@ from lspc.data.dataset import FIELDS, Dataset, Metadata, Statistics
 from lspc.data.formats import FORMATS, examine, find_format, load, read_metadata, save
 from lspc.data.grid import grid_filter
 from lspc.data.profile import profile
-from lspc.data.validate import Problem, budget_warning
+from lspc.data.validate import Problem, budget_warning, cost_warning
 
 __all__ = [
     "FIELDS",
@@ -17,6 +17,7 @@ __all__ = [
     "Statistics",
     "budget_warning",
     "bundled_file",
+    "cost_warning",
     "examine",
     "find_format",
     "grid_filter",

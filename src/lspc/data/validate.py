@@ -80,7 +80,19 @@ def check_arrays(
         return None
     arrays["actions"] = np.clip(arrays["actions"], action_low, action_high)
     kept = {field: array[:keep] for field, array in arrays.items()}
+    if warning := cost_warning(kept["costs"]):
+        found.warn("costs", warning)
     return Dataset(**kept, warnings=found.warnings, source=found.source, metadata=metadata or {})
+
+
+def cost_warning(costs: NDArray[Any]) -> str | None:
+    """A line for the user when the data show no cost at all: more often lost on the way than never there."""
+    if (costs > 0).any():
+        return None
+    return (
+        f"costs: NONE of the {len(costs):,} steps has a cost above 0, so nothing shows what is unsafe and "
+        "every policy will look safe; check that costs were recorded"
+    )
 
 
 def budget_warning(dataset: Dataset, thresholds: Sequence[float]) -> str | None:

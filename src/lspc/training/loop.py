@@ -21,7 +21,7 @@ import numpy as np
 from lspc import algos, checkpoints, files, policy
 from lspc.algos import base
 from lspc.algos.base import Method, Policy, Spec
-from lspc.data import Dataset
+from lspc.data import Dataset, cost_warning
 from lspc.errors import UserError
 from lspc.runs import layout, record
 from lspc.runs.record import Record
@@ -101,6 +101,8 @@ def train_runs(
 ) -> None:
     """Train one run in each folder, all in one program; those that are finished already are left alone."""
     tracking.make_trackers(trackers)  # one that cannot be used is told before any folder is made
+    if on_progress is None and (warning := cost_warning(dataset.costs)):  # the command line has shown it already
+        warnings.warn(f"{dataset.source}: {warning}", stacklevel=2)
     module, planned, learned = algos.get(method), [], dataset
     for out, (config, provenance) in settings.items():
         _check_request(dataset, config, seeds, task)

@@ -17,6 +17,8 @@ FORMATS: tuple[Format, ...] = (
     npz.FORMAT,
 )
 
+NO_FILE = "there is no such file; check the path"
+
 
 def load(path: str | Path, action_low: float = -1.0, action_high: float = 1.0) -> Dataset:
     """Open a dataset file; a UserError lists everything that makes it unusable, one problem per line."""
@@ -34,8 +36,8 @@ def examine(
     found = Findings(str(path))
     kind = find_format(path)
     content = None
-    if not path.is_file():
-        found.fatal("file", "there is no such file; check the path")
+    if reason := _refuse_path(path):
+        found.fatal("file", reason)
     elif kind is None:
         found.fatal("file", _unknown_type(path))
     elif path.stat().st_size == 0:
@@ -66,6 +68,8 @@ def read_metadata(path: str | Path) -> dict[str, str | int | float]:
     kind = find_format(path)
     if kind is None:
         raise UserError(f"{path}: {_unknown_type(path)}")
+    if reason := _refuse_path(path):
+        raise UserError(f"{path}: {reason}")
     try:
         return dict(kind.read_metadata(path))
     except DAMAGE as error:
@@ -76,6 +80,13 @@ def find_format(path: str | Path) -> Format | None:
     """The format of files with this suffix; None when there is none."""
     suffix = Path(path).suffix.lower()
     return next((kind for kind in FORMATS if suffix in kind.suffixes), None)
+
+
+def _refuse_path(path: Path) -> str | None:
+    """Why there is nothing to open at `path`, if so: opening a pipe or a device might wait for ever."""
+    if path.is_file():
+        return None
+    return "is no regular file; check the path" if path.exists() and not path.is_dir() else NO_FILE
 
 
 def _unknown_type(path: Path) -> str:

@@ -1,5 +1,8 @@
 """What a file format is, and what formats share: the known arrays of an open file, and words for damage."""
 
+import lzma
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -17,7 +20,10 @@ METADATA_KEY = "metadata"
 """The entry that holds the metadata in files that have no attributes."""
 
 # What h5py, zipfile and numpy raise on damaged bytes; a failed read of one array raises the same ones.
-DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+DAMAGE = (
+    OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError, EOFError, MemoryError, SyntaxError,
+    AttributeError, tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
 AGAIN = "download or export the file again"
 
 Arrays = dict[str, NDArray[Any]]
@@ -37,8 +43,13 @@ class Format:
     write: Callable[[Path, Mapping[str, NDArray[Any]], Metadata], None]
 
 
-def read_arrays(file: Mapping[str, Any], found: Findings) -> Arrays:
-    """The arrays of a dataset among the entries of an open file; whatever else there is gives a warning."""
+def read_arrays(
+    file: Mapping[str, Any], found: Findings, refuse: Callable[[str], str | None] = lambda name: None
+) -> Arrays:
+    """The arrays of a dataset among the entries of an open file; whatever else there is gives a warning.
+
+    `refuse` says why the entry of a name must not be read, and none where it may be.
+    """
     arrays: Arrays = {}
     names = list(file)
     wanted = {FILE_NAMES[field] if FILE_NAMES[field] in names else field: field for field in FIELDS}
@@ -49,6 +60,9 @@ def read_arrays(file: Mapping[str, Any], found: Findings) -> Arrays:
         if name not in names:
             continue
         try:
+            if reason := refuse(name):
+                found.fatal(field, f"{name} {reason}")
+                continue
             entry = file[name]
             if isinstance(entry, Mapping):
                 found.fatal(field, f"{name} is a group; it must be an array")
@@ -83,4 +97,4 @@ def plain_values(values: Mapping[str, Any]) -> Metadata:
 
 
 def one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    return " ".join(str(error).split()) or type(error).__name__

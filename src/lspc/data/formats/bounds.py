@@ -1,0 +1,30 @@
+"""Whether what a file declares can be true, asked before anything is read: a few bytes may promise terabytes."""
+
+from pathlib import Path
+
+from lspc.system import free_memory
+
+LARGEST_DEFLATION = 1100
+"""Deflate makes at most 1,032 bytes of one; a file that declares more was not written by it."""
+
+
+class Allowance:
+    """What the arrays of one file may take together: of its own bytes, and of memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._file_left, self._memory_left = path.stat().st_size, free_memory()
+
+    def refuse(self, declared: int, stored: int, *, compressed: bool, known: bool = True) -> str | None:
+        """Why an array that declares so many bytes and stores so many is not read; none where it may be.
+
+        `known` is whether the compression is one whose limit we know.
+        """
+        if known and declared > stored * (LARGEST_DEFLATION if compressed else 1):
+            return f"declares {declared:,} bytes but stores {stored:,}, which cannot hold them"
+        if stored > self._file_left:
+            return f"says that it stores {stored:,} bytes, of which the file has {self._file_left:,}"
+        if declared > self._memory_left:
+            return f"declares {declared:,} bytes, more than the {max(self._memory_left, 0):,} of memory that are free"
+        self._file_left -= stored
+        self._memory_left -= declared
+        return None

@@ -1,0 +1,197 @@
+"""Files that would be read as what they are not: costs that nobody stored, sizes that cannot be, changed bytes."""
+
+import io
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from helpers.cli import Cli
+from helpers.data import small_dataset
+
+from lspc import algos, training
+from lspc.data import FIELDS, examine, load, read_metadata, save
+from lspc.data.validate import FILE_NAMES
+from lspc.errors import UserError
+
+DATASET = small_dataset(episodes=4, steps=25)
+ROWS = DATASET.transitions
+ARRAYS = {FILE_NAMES[field]: getattr(DATASET, field) for field in FIELDS}
+
+
+def write_hdf5(path: Path, without: str = "costs") -> h5py.File:
+    """An open file that lacks one array."""
+    file = h5py.File(path, "w")
+    for name, array in ARRAYS.items():
+        if name != without:
+            file[name] = array
+    return file
+
+
+def make_virtual(file: h5py.File, folder: Path) -> None:
+    layout = h5py.VirtualLayout((ROWS,), "f4")
+    layout[:] = h5py.VirtualSource(folder / "gone.hdf5", "costs", (ROWS,))
+    file.create_virtual_dataset("costs", layout)
+
+
+def make_external(file: h5py.File, folder: Path) -> None:
+    (folder / "secret.bin").write_bytes(ARRAYS["costs"].tobytes())
+    file.create_dataset("costs", (ROWS,), "f4", external=[(folder / "secret.bin", 0, h5py.h5f.UNLIMITED)])
+
+
+def make_link(file: h5py.File, folder: Path) -> None:
+    with h5py.File(folder / "other.hdf5", "w") as other:
+        other["costs"] = ARRAYS["costs"]
+    file["costs"] = h5py.ExternalLink(folder / "other.hdf5", "/costs")
+
+
+def make_link_to_link(file: h5py.File, folder: Path) -> None:
+    with h5py.File(folder / "other.hdf5", "w") as other:
+        other["costs"] = ARRAYS["costs"]
+    file["elsewhere"] = h5py.ExternalLink(folder / "other.hdf5", "/")
+    file["costs"] = h5py.SoftLink("/elsewhere/costs")
+
+
+def leave_chunk_out(file: h5py.File, folder: Path) -> None:
+    entry = file.create_dataset("costs", (ROWS,), "f4", chunks=(20,))
+    entry[:60] = ARRAYS["costs"][:60]
+
+
+NOT_STORED: dict[str, tuple[Callable[[h5py.File, Path], Any], str]] = {
+    "virtual": (make_virtual, "costs is a virtual dataset"),
+    "external storage": (make_external, "costs is stored in another file"),
+    "external link": (make_link, "costs is a link to somewhere else"),
+    "link to a link": (make_link_to_link, "costs is a link to somewhere else"),
+    "chunks never written": (
+        lambda file, _: file.create_dataset("costs", (ROWS,), "f4", chunks=(10,)),
+        "holds 0 of its 10 chunks",
+    ),
+    "some chunks never written": (leave_chunk_out, "holds 3 of its 5 chunks"),
+    "never written": (lambda file, _: file.create_dataset("costs", (ROWS,), "f4"), "costs was never written"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_STORED)
+def test_costs_that_the_file_does_not_hold_are_refused(tmp_path: Path, case: str) -> None:
+    make, words = NOT_STORED[case]
+    with write_hdf5(tmp_path / "a.hdf5") as file:
+        make(file, tmp_path)
+    with pytest.raises(UserError, match=words) as refused:
+        load(tmp_path / "a.hdf5")
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("chunks", [None, (30,), (1000,)])
+def test_what_is_stored_in_any_layout_is_read(tmp_path: Path, chunks: tuple[int] | None) -> None:
+    with write_hdf5(tmp_path / "a.hdf5") as file:
+        # A chunk may be larger than the array, as long as the array may grow.
+        file.create_dataset("costs", data=ARRAYS["costs"], chunks=chunks, maxshape=(None,) if chunks else None)
+    assert load(tmp_path / "a.hdf5").fingerprint == DATASET.fingerprint
+
+
+def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.hdf5")
+    for opening in (load, read_metadata):
+        with pytest.raises(UserError, match=r"a\.hdf5: is no regular file"):
+            opening(tmp_path / "a.hdf5")
+
+
+def test_data_without_any_cost_say_so(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "free.npz"
+    np.savez(path, allow_pickle=False, **(ARRAYS | {"costs": np.zeros(ROWS)}))
+    [warning] = load(path).warnings
+    assert "NONE of the 100 steps has a cost above 0" in warning
+    assert "NONE of the 100 steps" in cli("inspect", path, "--figure", tmp_path / "a.png", columns=400).stdout
+    settings = ("--algo", "bc", "--hidden", 4, "--batch-size", 8, "--steps", 1)
+    assert "NONE of the 100 steps" in cli("train", "--data", path, "--out", tmp_path / "run", *settings).stderr
+
+
+def test_python_is_warned_before_it_trains_on_data_without_cost(tmp_path: Path) -> None:
+    config = algos.get("bc").Config(steps=1, batch_size=8, hidden=(4,))
+    free = replace(DATASET, costs=np.zeros(ROWS, np.float32))
+    with pytest.warns(UserWarning, match="NONE of the 100 steps has a cost above 0"):
+        training.train(free, tmp_path / "run", config, method="bc")
+
+
+def pack(path: Path, name: str, content: bytes, compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    """A good NPZ file but for one entry."""
+    with zipfile.ZipFile(path, "w") as file:
+        for other, array in ARRAYS.items():
+            packed = io.BytesIO()
+            np.save(packed, array)
+            whole = content if other == name else packed.getvalue()
+            file.writestr(f"{other}.npy", whole, compress_type=compression)
+    return path
+
+
+def header(shape: str, kind: str = "<f4") -> bytes:
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text + b"\n"
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("shape", ["(1000000000000,)", f"({10**30},)", "(-1,)", "(((", "('a',)", "(1e9,)"])
+def test_a_header_that_declares_what_is_not_there_is_refused(tmp_path: Path, shape: str, compression: int) -> None:
+    path = pack(tmp_path / "a.npz", "costs", header(shape) + bytes(4000), compression)
+    with pytest.raises(UserError, match=r"a\.npz: costs ") as refused:
+        load(path)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_an_hdf5_array_larger_than_its_file_is_refused(tmp_path: Path) -> None:
+    with write_hdf5(tmp_path / "a.hdf5") as file:
+        file.create_dataset("costs", (10**12,), "f4", chunks=(2**20,), compression="gzip")
+    with pytest.raises(UserError, match="costs was never written in full"):
+        load(tmp_path / "a.hdf5")
+
+
+def test_a_twice_compressed_array_is_not_unpacked(tmp_path: Path) -> None:
+    """A thousand times a thousand: 16 MB from a few hundred bytes."""
+    with write_hdf5(tmp_path / "a.hdf5") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((2**22,))
+        plist.set_deflate(9)
+        plist.set_deflate(9)
+        space = h5py.h5s.create_simple((2**22,))
+        entry = h5py.h5d.create(file.id, b"costs", h5py.h5t.IEEE_F32LE, space, plist)
+        entry.write_direct_chunk((0,), zlib.compress(zlib.compress(bytes(2**24), 9), 9))
+    assert (tmp_path / "a.hdf5").stat().st_size < 200_000
+    with pytest.raises(UserError, match="costs declares 16,777,216 bytes but stores"):
+        load(tmp_path / "a.hdf5")
+
+
+def test_more_than_there_is_memory_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lspc.data.formats.bounds.free_memory", lambda: 5_000)
+    for suffix in (".hdf5", ".npz"):
+        save(DATASET, tmp_path / f"a{suffix}")
+        with pytest.raises(UserError, match=r"more than the [\d,]+ of memory that are free"):
+            load(tmp_path / f"a{suffix}")
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".npz"])
+def test_changed_bytes_give_our_own_error_or_a_dataset(tmp_path: Path, suffix: str) -> None:
+    rng = np.random.default_rng(0)
+    good, path = tmp_path / f"good{suffix}", tmp_path / f"a{suffix}"
+    save(DATASET, good, {"task": "BallRun"})
+    content = good.read_bytes()
+    refused = 0
+    for _ in range(150):
+        changed = bytearray(content)
+        for place in rng.integers(0, len(content), rng.integers(1, 4)):
+            changed[place] = rng.integers(0, 256)
+        path.write_bytes(changed)
+        dataset, problems = examine(path)
+        refused += dataset is None
+        assert all("\n" not in problem.message for problem in problems)
+        assert dataset is not None or problems
+        with suppress(UserError):
+            read_metadata(path)
+    assert refused > 20
