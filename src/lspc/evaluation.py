@@ -81,7 +81,7 @@ def evaluate(
             intervened = None
             if cell.guard is not None:
                 counted = policy.guard.interventions
-                intervened = (counted["too_costly"] + counted["unfamiliar"]) / max(counted["steps"], 1)
+                intervened = (sum(counted.values()) - counted["steps"]) / max(counted["steps"], 1)
             records += _make_records(opened, task, cell, opened.config["steps"], rolled, intervened)
     opened.store_records(records, records_file)
     return records

@@ -4,6 +4,8 @@ The folder holds weights.safetensors and card.json (method, settings, data stati
 rebuilds the network's shape from the card and fills in the weights; nothing in the folder can run code.
 """
 
+import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -25,6 +27,11 @@ from lspc.runs.run import build_config
 if TYPE_CHECKING:
     from lspc.calibration.choosing import Calibration
     from lspc.deploy.guard import Guard
+
+NOT_FINITE = (
+    "the policy's action was NaN or infinite; LSPC-S acted instead, or zeros where it has none: `fallbacks` of the "
+    "policy counts how often. Is the observation within anything the data have seen?"
+)
 
 
 def save(folder: str | Path, policy: Policy, card: dict[str, Any]) -> None:
@@ -53,6 +60,7 @@ def load_policy(
         raise UserError(f"{folder} is the policy of seed {card['training_seed']}, not of seed {seed}")
     skeleton = eqx.filter_eval_shape(lambda key: method.policy(method.init(key, spec, config)), jax.random.key(0))
     net = checkpoints.read(folder / WEIGHTS, skeleton)
+    _check_weights(net, folder / WEIGHTS)
     variant = variant or net.variants[0]
     if variant not in net.variants:
         raise UserError(f"{folder} has no policy {variant!r}: choose one of {', '.join(net.variants)}")
@@ -60,13 +68,25 @@ def load_policy(
     return trained if restriction is None else trained.at(restriction)
 
 
+def _check_weights(net: Policy, place: Path) -> None:
+    for name, leaf in checkpoints.arrays_by_path(net).items():
+        if jnp.issubdtype(leaf.dtype, jnp.floating) and not np.isfinite(leaf).all():
+            raise UserError(f"{place}: {name} holds NaN or infinity: the policy cannot be trusted; train it again")
+
+
 class TrainedPolicy:
-    """Gives actions for one observation or a batch; deterministic unless given a random generator."""
+    """Gives actions for one observation or a batch; deterministic unless given a random generator.
+
+    An action is always finite: where a network gives none, LSPC-S acts, and where that has none either, zeros, the
+    middle of the range. The first time is told with a warning; `fallbacks` counts them.
+    """
 
     def __init__(self, net: Policy, variant: str, card: dict[str, Any], folder: Path | None = None):
         self.net, self.variant, self.card, self.folder = net, variant, card, folder
         self._compiled = eqx.filter_jit(type(net).__call__)
         self._for_budget: dict[float, TrainedPolicy] = {}
+        self.fallbacks = Counter[str]()
+        """How often LSPC-S or zeros acted, because the action was not finite."""
 
     def act(
         self,
@@ -91,7 +111,24 @@ class TrainedPolicy:
             return self.guard.act(observation, budget_left=budget_left, steps_left=steps_left)
         shape = (*observation.shape[:-1], self.net.noise_dim)
         noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
-        return np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
+        actions = np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
+        return self._finite(actions, observation)
+
+    def _finite(self, actions: np.ndarray, observation: np.ndarray) -> np.ndarray:
+        """Actions that are all finite: LSPC-S's in place of broken ones, or zeros."""
+        if np.isfinite(actions).all():
+            return actions
+        if not self.fallbacks:
+            warnings.warn(NOT_FINITE, stacklevel=3)
+        broken = ~np.isfinite(actions).all(-1, keepdims=True)
+        if "LSPC-S" in self.net.variants and self.variant != "LSPC-S":
+            noise = jnp.zeros((*observation.shape[:-1], self.net.noise_dim))
+            careful = np.asarray(self._compiled(self.net, jnp.asarray(observation), noise, "LSPC-S"))
+            actions = np.where(broken, careful, actions)
+        hopeless = ~np.isfinite(actions).all(-1, keepdims=True)
+        self.fallbacks["LSPC-S"] += int((broken & ~hopeless).sum())
+        self.fallbacks["zeros"] += int(hopeless.sum())
+        return np.where(hopeless, np.float32(0), actions)
 
     def _checked(self, observation: np.ndarray) -> np.ndarray:
         observation = np.asarray(observation, np.float32)
@@ -114,6 +151,7 @@ class TrainedPolicy:
                 raise UserError(f"budget {budget:g}: {choice.why}")
             net = self._lspc().at(choice.restriction)
             self._for_budget[budget] = TrainedPolicy(net, net.variants[0], self.card, self.folder)
+            self._for_budget[budget].fallbacks = self.fallbacks
         return self._for_budget[budget]
 
     @cached_property
@@ -142,10 +180,13 @@ class TrainedPolicy:
     def for_episodes(self, *, sampled: bool) -> Act:
         """A function for the evaluation pool, whose noise depends on (episode seed, step) alone."""
         if isinstance(self.net, SequencePolicy):
-            return _Remembering(self.net, self.variant, sampled)
+            remembering = _Remembering(self.net, self.variant, sampled)
+            return lambda seen: self._finite(remembering(seen), seen.observations)
         leaves, shape = jax.tree.flatten(self.net)
         compiled = _compiled_actions(shape, self.variant, sampled)
-        return lambda seen: np.asarray(compiled(leaves, seen.observations, seen.seeds, seen.steps))
+        return lambda seen: self._finite(
+            np.asarray(compiled(leaves, seen.observations, seen.seeds, seen.steps)), seen.observations
+        )
 
 
 @lru_cache(maxsize=32)

@@ -15,7 +15,7 @@ from lspc.calibration import fitted_q
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.deploy import guard
-from lspc.deploy.guard import TOO_COSTLY, TRUSTED, UNFAMILIAR, Guard
+from lspc.deploy.guard import NOT_FINITE, TOO_COSTLY, TRUSTED, Guard
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy
 
@@ -60,13 +60,13 @@ def test_lspc_o_acts_while_its_cost_fits(watched: Guard, seen: np.ndarray, actio
             action = watched.act(seen, budget_left=budget, steps_left=steps_left)
             np.testing.assert_allclose(action, wanted, atol=1e-6)
             assert action.shape == (2,)
-    assert watched.interventions == {"steps": 9, "too_costly": 3, "unfamiliar": 0}
+    assert watched.interventions == {"steps": 9, "too_costly": 3, "unfamiliar": 0, "not_finite": 0}
 
 
 @pytest.mark.parametrize("budget", [0.0, -3.0])
 def test_a_spent_budget_leaves_lspc_s_alone(watched: Guard, seen: np.ndarray, actions: tuple, budget: float) -> None:
     np.testing.assert_allclose(watched.act(seen, budget_left=budget, steps_left=1), actions[1], atol=1e-6)
-    assert watched.interventions == {"steps": 1, "too_costly": 1, "unfamiliar": 0}
+    assert watched.interventions == {"steps": 1, "too_costly": 1, "unfamiliar": 0, "not_finite": 0}
 
 
 def test_nothing_left_is_enough_for_what_costs_nothing(uncentred: Dataset, seen: np.ndarray, actions: tuple) -> None:
@@ -109,13 +109,13 @@ def test_an_unfamiliar_state_is_lspc_s_whatever_the_budget(uncentred: Dataset, s
             wanted = TrainedPolicy(policy, variant, card).act(observation)
             action = watched.act(observation, budget_left=1e6, steps_left=HORIZON)
             np.testing.assert_allclose(action, wanted, atol=1e-6)
-    assert watched.interventions == {"steps": 6, "too_costly": 0, "unfamiliar": 4}
+    assert watched.interventions == {"steps": 6, "too_costly": 0, "unfamiliar": 4, "not_finite": 0}
 
 
 def test_a_state_that_is_both_strange_and_costly_counts_once(uncentred: Dataset, seen: np.ndarray) -> None:
     watched = Guard(untrained(uncentred), guard_models(Spec.of(uncentred)), made(familiar_within=3.0))
     watched.act(seen + 1e4, budget_left=0.0, steps_left=1)
-    assert watched.interventions == {"steps": 1, "too_costly": 0, "unfamiliar": 1}
+    assert watched.interventions == {"steps": 1, "too_costly": 0, "unfamiliar": 1, "not_finite": 0}
 
 
 def test_the_nearest_of_several_landmarks_counts(uncentred: Dataset) -> None:
@@ -136,7 +136,7 @@ def test_a_batch_shares_what_is_left_and_each_row_is_counted(
     assert chosen.shape == (2, 3, 2)
     np.testing.assert_allclose(chosen[0, 0], actions[0], atol=1e-6)
     watched.act(rows, budget_left=0.0, steps_left=HORIZON)
-    assert watched.interventions == {"steps": 12, "too_costly": 6, "unfamiliar": 0}
+    assert watched.interventions == {"steps": 12, "too_costly": 6, "unfamiliar": 0, "not_finite": 0}
 
 
 @pytest.mark.parametrize("steps", [0, -1, HORIZON + 1, np.nan])
@@ -168,7 +168,7 @@ def test_a_prediction_that_is_no_number_is_not_trusted(uncentred: Dataset) -> No
     blind = eqx.tree_at(lambda m: m.fitted_q, guard_models(spec), constant_fitted_q(spec, (np.nan, 0.1)))
     assert guard.decide(policy, blind, made(), rows, left, budget).reasons.tolist() == [TOO_COSTLY] * 2
     reasons = guard.decide(policy, guard_models(spec), made(), rows.at[1, 0].set(jnp.nan), left, budget).reasons
-    assert reasons.tolist() == [TRUSTED, UNFAMILIAR]
+    assert reasons.tolist() == [TRUSTED, NOT_FINITE]
 
 
 def question(rows: np.ndarray, steps: list[int], costs: list[float], lanes: list[int], seeds: list[int]) -> Seen:
@@ -194,13 +194,13 @@ def test_every_episode_of_the_pool_has_its_own_book(watched: Guard, uncentred: D
     check([4, 0], [0.0, 7.0], [careful, bold])  # the second lane begins anew: old costs are forgotten
     check([5, 1], [0.0, 0.0], [careful, bold])
     check([1, 6], [0.0, 0.0], [bold, careful], lanes=(9, 4))  # lanes, not rows, hold the books
-    assert watched.interventions == {"steps": 14, "too_costly": 5, "unfamiliar": 0}
+    assert watched.interventions == {"steps": 14, "too_costly": 5, "unfamiliar": 0, "not_finite": 0}
 
 
 def test_spare_rows_of_the_pool_are_not_counted(watched: Guard, uncentred: Dataset) -> None:
     rows = np.concatenate([uncentred.observations[:1], np.zeros((1, 7), np.float32)])
     watched.for_episodes(0.0)(question(rows, [0, 0], [0.0, 0.0], [0, 1], [1_000_000, 0]))
-    assert watched.interventions == {"steps": 1, "too_costly": 1, "unfamiliar": 0}
+    assert watched.interventions == {"steps": 1, "too_costly": 1, "unfamiliar": 0, "not_finite": 0}
 
 
 def test_an_episode_longer_than_the_datas_is_not_free(watched: Guard, uncentred: Dataset, actions: tuple) -> None:

@@ -1,9 +1,11 @@
 """The run-time guard: LSPC-O while the budget that is left can bear it, LSPC-S otherwise.
 
 At each step fitted Q evaluation says what LSPC-O would cost from here to the end. If that exceeds what is left, or
-the state is unlike those of the data, LSPC-S acts. Every such step is counted.
+the state is unlike those of the data, LSPC-S acts; where that gives no finite action, zeros do. Every such step is
+counted.
 """
 
+import warnings
 from collections import Counter
 from functools import partial
 from typing import NamedTuple
@@ -20,14 +22,14 @@ from lspc.calibration.familiarity import nearest_distance
 from lspc.calibration.storage import GuardModels
 from lspc.errors import UserError
 
-TRUSTED, TOO_COSTLY, UNFAMILIAR = range(3)
-"""Why LSPC-O acts, or LSPC-S instead of it."""
+TRUSTED, TOO_COSTLY, UNFAMILIAR, NOT_FINITE = range(4)
+"""Why LSPC-O acts, or LSPC-S (or zeros) instead of it."""
 
 
 class Decision(NamedTuple):
     actions: Array
     reasons: Array
-    """TRUSTED, TOO_COSTLY or UNFAMILIAR."""
+    """TRUSTED, TOO_COSTLY, UNFAMILIAR or NOT_FINITE."""
     expected_cost: Array
     """Of LSPC-O from here to the end."""
 
@@ -62,6 +64,9 @@ def decide(
     reasons = jnp.where(cost <= budget_left, TRUSTED, TOO_COSTLY)
     familiar = distance_to_data(models, observations) <= calibration.familiar_within
     reasons = jnp.where(familiar, reasons, UNFAMILIAR)
+    bold_sound, careful_sound = jnp.isfinite(bold).all(-1), jnp.isfinite(careful).all(-1)
+    reasons = jnp.where(bold_sound & (careful_sound | (reasons == TRUSTED)), reasons, NOT_FINITE)
+    careful = jnp.where(careful_sound[..., None], careful, 0.0)
     return Decision(jnp.where((reasons == TRUSTED)[..., None], bold, careful), reasons, cost)
 
 
@@ -89,16 +94,26 @@ class Guard:
             np.full(len(batch), budget_left, np.float32),
         )
         decision = self._decide(jnp.asarray(batch), jnp.asarray(left), jnp.asarray(budget))
-        self._count.update(np.asarray(decision.reasons).tolist())
+        self._note(np.asarray(decision.reasons))
         return np.asarray(decision.actions).reshape(*observation.shape[:-1], -1)
+
+    def _note(self, reasons: np.ndarray) -> None:
+        if not self._count[NOT_FINITE] and (reasons == NOT_FINITE).any():
+            warnings.warn(
+                "the policy's action was NaN or infinite; LSPC-S acted instead, or zeros where it has none: "
+                "`interventions` of the guard counts how often",
+                stacklevel=3,
+            )
+        self._count.update(reasons.tolist())
 
     @property
     def interventions(self) -> dict[str, int]:
-        """Steps so far, and those on which LSPC-S acted: too costly, unfamiliar."""
+        """Steps so far, and those on which LSPC-S (or zeros) acted: too costly, unfamiliar, no finite action."""
         return {
             "steps": self._count.total(),
             "too_costly": self._count[TOO_COSTLY],
             "unfamiliar": self._count[UNFAMILIAR],
+            "not_finite": self._count[NOT_FINITE],
         }
 
     def for_episodes(self, budget: float) -> Act:
@@ -111,7 +126,7 @@ class Guard:
             left = np.maximum(self._horizon - seen.steps, 1).astype(np.float32)
             remaining = np.array([budget - spent[lane] for lane in seen.lanes.tolist()], np.float32)
             decision = self._decide(jnp.asarray(seen.observations), jnp.asarray(left), jnp.asarray(remaining))
-            self._count.update(np.asarray(decision.reasons)[seen.seeds > 0].tolist())
+            self._note(np.asarray(decision.reasons)[seen.seeds > 0])
             return np.asarray(decision.actions)
 
         return act

@@ -82,6 +82,15 @@ class Graph:
         """Declare an output."""
         self.outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape, meaning))
 
+    def give_action(self, name: str, x: str, size: int, meaning: str, *, instead: str | None = None) -> None:
+        """Declare an output that is always finite: rows that are not are taken from `instead`, or are zeros.
+
+        x - x is 0 where x is finite and NaN elsewhere.
+        """
+        doubt = self.add("ReduceL1", self.add("Sub", x, x), axes=[-1], keepdims=1)
+        self.add("Where", self.add("IsNaN", doubt), instead or self.weight([0.0]), x, name=name)
+        self.give(name, ["batch", size], meaning)
+
     def observe(self, normaliser: Normaliser) -> str:
         """Declare the observation and normalise it."""
         size = normaliser.mean.shape[0]

@@ -46,8 +46,7 @@ def build(policy: Policy, *, facts: dict[str, str], fixed: bool = False) -> onnx
 def describe_bc(graph: Graph, policy: BcPolicy) -> None:
     seen = graph.observe(policy.normaliser)
     net = Network(graph, policy.net, seen, _size(policy))
-    graph.add("Tanh", net.output(net.of_observation), name="action")
-    graph.give("action", ["batch", _width(policy.net)], "within 1")
+    graph.give_action("action", graph.add("Tanh", net.output(net.of_observation)), _width(policy.net), "within 1")
 
 
 def describe_gaussian(graph: Graph, policy: GaussianPolicy) -> None:
@@ -55,8 +54,8 @@ def describe_gaussian(graph: Graph, policy: GaussianPolicy) -> None:
     seen = graph.observe(policy.normaliser)
     noise = _take_noise(graph, policy.noise_dim)
     actor = Network(graph, policy.actor, seen, _size(policy))
-    graph.add("Tanh", draw_normal(graph, actor.output(actor.of_observation), noise, -5.0, 2.0), name="action")
-    graph.give("action", ["batch", policy.noise_dim], "within 1")
+    drawn = graph.add("Tanh", draw_normal(graph, actor.output(actor.of_observation), noise, -5.0, 2.0))
+    graph.give_action("action", drawn, policy.noise_dim, "within 1")
 
 
 def describe_bcq_lag(graph: Graph, policy: BcqLagPolicy) -> None:
@@ -69,8 +68,7 @@ def describe_bcq_lag(graph: Graph, policy: BcqLagPolicy) -> None:
     actor = Network(graph, policy.actor, seen, size)
     direction = graph.add("Tanh", actor.output(actor.with_input(proposed)))
     moved = graph.add("Add", proposed, graph.add("Mul", direction, graph.weight(policy.config.perturbation)))
-    graph.add("Clip", moved, graph.weight(-1.0), graph.weight(1.0), name="action")
-    graph.give("action", ["batch", _width(policy.decoder)], "within 1")
+    graph.give_action("action", graph.clip(moved, -1.0, 1.0), _width(policy.decoder), "within 1")
 
 
 def describe_lspc(graph: Graph, policy: LspcPolicy) -> None:
@@ -81,13 +79,15 @@ def describe_lspc(graph: Graph, policy: LspcPolicy) -> None:
     seen = graph.observe(policy.normaliser)
     decoder = Network(graph, policy.decoder, seen, _size(policy))
     latent = _search_latent(graph, policy, seen)
-    actions = {"action": decoder.with_input(latent)}
+    firsts = {"action": decoder.with_input(latent)}
     if "LSPC-S" in policy.variants:
-        actions["safe_action"] = decoder.of_observation
-    for name, first in actions.items():
-        graph.add("Tanh", decoder.output(first), name=name)
+        firsts["safe_action"] = decoder.of_observation
+    actions = {name: graph.add("Tanh", decoder.output(first)) for name, first in firsts.items()}
+    for name in reversed(actions):  # the safe one first: it stands in for the other
         meaning = f"of {'LSPC-S' if name == 'safe_action' else policy.variants[0]}, within 1"
-        graph.give(name, ["batch", _width(policy.decoder)], meaning)
+        instead = "safe_action" if name == "action" and "safe_action" in actions else None
+        graph.give_action(name, actions[name], _width(policy.decoder), meaning, instead=instead)
+    graph.outputs.reverse()
     names = [name for name in Q_VALUES if _action_of(name) in actions]
     asked = graph.take_flag("judge", "true asks the critics too; false unless given")
     q_values, nothing = _evaluate_critics(graph, policy, seen, names), _skip_critics(names)
@@ -149,9 +149,9 @@ def describe_fisor(graph: Graph, policy: FisorPolicy) -> None:
     twins = [Network(graph, net, seen, _size(policy), gemm=False) for net in policy.q_h]
     q_h = graph.add("Max", *(net.output(net.with_input(actions)) for net in twins))
     safest = graph.add("ArgMin", q_h, axis=1, keepdims=0)
-    graph.add("GatherND", actions, safest, name="action", batch_dims=1)
+    chosen = graph.add("GatherND", actions, safest, batch_dims=1)
+    graph.give_action("action", chosen, action_dim, "within 1")
     graph.add("ReduceMin", q_h, name="feasibility", axes=[1], keepdims=0)
-    graph.give("action", ["batch", action_dim], "within 1")
     graph.give("feasibility", ["batch", 1], "Q_h of the action: at most 0 where every violation can still be avoided")
 
 
