@@ -1,5 +1,7 @@
 """Evaluation: complete raw records from the real simulator, and figures that can be checked by hand."""
 
+import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,32 @@ def test_records_are_complete(finished: Path) -> None:
         assert 0 < found.length <= BALL_RUN.episode_length
         assert found.cost_return >= 0
         assert isinstance(found.terminated, bool)
+
+
+@pytest.mark.simulator
+def test_what_is_measured_is_stored_before_the_next_begins(finished: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    (run / layout.EVALUATIONS).unlink(missing_ok=True)
+
+    def die_at_the_second(what: str, count: int) -> None:
+        if "sampled" in what:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(run, BALL_RUN, episodes=1, variants=("LSPC-S",), workers=0, on_start=die_at_the_second)
+    assert [(r.policy, r.mode) for r in Run.open(run).records()] == [("LSPC-S", "deterministic")]
+
+
+def test_a_folder_that_cannot_be_written_into_is_refused_before_the_first_episode(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", refuse)
+    with pytest.raises(UserError, match=r"tiny: cannot be written into \(Permission denied\)"):
+        evaluate(finished, BALL_RUN, episodes=1)  # a world would need a mark
 
 
 @pytest.mark.simulator

@@ -1,6 +1,5 @@
 """A trained policy: what is saved acts as what was trained, and it refuses what it cannot act on."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.calibrated import add_calibration
 
-from lspc import algos, policy
+from lspc import algos, files, policy
 from lspc.acting import Seen
 from lspc.algos.base import Policy, Spec
 from lspc.data import Dataset
@@ -134,11 +133,12 @@ def test_an_unfinished_run_has_no_policy(tmp_path: Path) -> None:
 def test_a_card_that_does_not_fit_is_refused(tmp_path: Path, dataset: Dataset) -> None:
     _, card = leave(tmp_path, dataset)
     path = tmp_path / "card.json"
+    card[policy.WEIGHTS_HASH] = files.file_hash(tmp_path / "weights.safetensors")
     for change in ({"config": {**card["config"], "brand_new": 1}}, {"spec": {}}, {"method": "nothing"}):
-        path.write_text(json.dumps({**card, **change}))
+        files.write_json(path, files.seal({**card, **change}))
         with pytest.raises(UserError, match=r"card\.json: not a card|not settings of|unknown method"):
             load_policy(tmp_path)
-    path.write_text(json.dumps({**card, "config": {**card["config"], "hidden": [9, 9]}}))
+    files.write_json(path, files.seal({**card, "config": {**card["config"], "hidden": [9, 9]}}))
     with pytest.raises(UserError, match=r"weights\.safetensors: .* should be"):
         load_policy(tmp_path)
     path.write_text("{")

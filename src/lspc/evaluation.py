@@ -49,6 +49,8 @@ def evaluate(
 ) -> list[Record]:
     """Roll out every policy of a finished run; the records replace those of the same policies in the run's folder.
 
+    Each policy's are stored as soon as it is measured.
+
     `restrictions` are the eps to measure LSPC-O with, in place of the run's own; each of `guards` a budget to measure
     it with under the guard as well (deterministic actions, calibrated seeds only); `seeds` are all unless given.
     """
@@ -61,6 +63,7 @@ def evaluate(
         seeds = [seed for seed in seeds if (opened.policy_folder(seed) / layout.CALIBRATION).exists()]
         if not seeds:
             raise UserError(f"{run} has no calibration for the guard: run `lspc calibrate {run}` first")
+    files.check_writable(opened.path)
     records: list[Record] = []
     with Pool(task, workers=workers, on_trouble=on_trouble) as pool:
         for cell in _cells(opened, seeds, variants, modes, restrictions, guards):
@@ -82,8 +85,9 @@ def evaluate(
             if cell.guard is not None:
                 counted = policy.guard.interventions
                 intervened = (sum(counted.values()) - counted["steps"]) / max(counted["steps"], 1)
-            records += _make_records(opened, task, cell, opened.config["steps"], rolled, intervened)
-    opened.store_records(records, records_file)
+            measured = _make_records(opened, task, cell, opened.config["steps"], rolled, intervened)
+            opened.store_records(measured, records_file)  # at once: what was measured is kept whatever comes next
+            records += measured
     return records
 
 

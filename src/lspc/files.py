@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,16 @@ def atomic_path(path: str | Path) -> Generator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(folder: str | Path) -> None:
+    """Refuse a folder that nothing can be written into, before hours of work are lost on it."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(prefix=UNFINISHED, dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written into ({error.strerror}); mend its permissions") from error
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -80,20 +91,26 @@ def _parse(text: str, place: str) -> Any:
 
 
 @contextmanager
-def locked(folder: str | Path) -> Generator[None]:
+def locked(folder: str | Path, *, wait: float = 0.0) -> Generator[None]:
     """Make `folder` this process's alone and clear what a killed one left half written.
 
-    The system lets go of the lock however the process ends.
+    The system lets go of the lock however the process ends. `wait` is for how many seconds another may hold it.
     """
-    folder = Path(folder)
+    folder, until = Path(folder), time.monotonic() + wait
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"{folder} is in use by another process: wait for it or choose another") from error
-        except OSError:
-            pass  # a file system without locks: better unprotected than unusable
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() >= until:
+                    message = f"{folder} is in use by another process: wait for it or choose another"
+                    raise UserError(message) from error
+                time.sleep(0.02)
+                continue
+            except OSError:
+                pass  # a file system without locks: better unprotected than unusable
+            break
         for leftover in folder.glob(f"{UNFINISHED}*"):
             leftover.unlink()
         yield
@@ -109,6 +126,35 @@ def restore_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
+SEAL = "sha256"
+"""The entry of a JSON object that holds the hash of all its others."""
+
+
+def seal(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with a hash of its content, so that a later change is noticed."""
+    content = {name: value for name, value in values.items() if name != SEAL}
+    return {**content, SEAL: _digest(content)}
+
+
+def is_sealed(values: Mapping[str, Any], place: str, what_to_do: str) -> bool:
+    """Whether the object carries the hash of its content; one that was changed since is refused."""
+    if SEAL not in values:
+        return False
+    if seal(values) != dict(values):
+        raise UserError(f"{place}: changed since it was written (its SHA-256 differs); {what_to_do}")
+    return True
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def file_hash(path: str | Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def content_hash(value: Any) -> str:
     """Twelve hex digits that tell settings apart."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+    return _digest(value)[:12]

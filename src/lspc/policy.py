@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lspc.calibration.choosing import Calibration
     from lspc.deploy.guard import Guard
 
+WEIGHTS_HASH = "weights_sha256"
+RESTORE = "restore both from a copy, or train again"
 NOT_FINITE = (
     "the policy's action was NaN or infinite; LSPC-S acted instead, or zeros where it has none: `fallbacks` of the "
     "policy counts how often. Is the observation within anything the data have seen?"
@@ -38,7 +40,9 @@ def save(folder: str | Path, policy: Policy, card: dict[str, Any]) -> None:
     """Write the weights, then the card: a folder with a card is complete."""
     folder = Path(folder)
     checkpoints.write(folder / WEIGHTS, policy, {"method": card["method"]})
-    files.write_json(folder / CARD, {"variants": list(policy.variants), **card})
+    weights = files.file_hash(folder / WEIGHTS)
+    content = files.as_json({"variants": list(policy.variants), **card, WEIGHTS_HASH: weights})
+    files.write_json(folder / CARD, files.seal(content))
 
 
 def load_policy(
@@ -49,7 +53,7 @@ def load_policy(
     `restriction` is LSPC-O's eps, if not the run's own.
     """
     folder = find_policy(Path(path), seed)
-    card = files.read_json(folder / CARD)
+    card = _read_card(folder)
     try:
         method = algos.get(card["method"])
         spec = Spec(**files.restore_tuples(card["spec"]))
@@ -66,6 +70,22 @@ def load_policy(
         raise UserError(f"{folder} has no policy {variant!r}: choose one of {', '.join(net.variants)}")
     trained = TrainedPolicy(net, variant, card, folder)
     return trained if restriction is None else trained.at(restriction)
+
+
+def _read_card(folder: Path) -> dict[str, Any]:
+    """The card, after making sure that it and the weights are those that were written together."""
+    card = files.read_json(folder / CARD)
+    if not isinstance(card, dict):
+        raise UserError(f"{folder / CARD}: not a card: it must be a JSON object; {RESTORE}")
+    if not files.is_sealed(card, f"{folder / CARD}", RESTORE):
+        warnings.warn(
+            f"{folder / CARD}: no SHA-256 of its content, as before 0.3: damage would show no sign", stacklevel=3
+        )
+    elif card.get(WEIGHTS_HASH) != files.file_hash(folder / WEIGHTS):
+        raise UserError(
+            f"{folder / WEIGHTS}: not the weights that {CARD} was written for (SHA-256 differs); {RESTORE}"
+        )
+    return card
 
 
 def _check_weights(net: Policy, place: Path) -> None:

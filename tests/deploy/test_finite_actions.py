@@ -10,7 +10,7 @@ import pytest
 from helpers.calibrated import guard_models, made, untrained
 from helpers.exported import FEED_FORWARD, leave_run, open_session, run, untrained_policy
 
-from lspc import checkpoints
+from lspc import policy
 from lspc.acting import Seen
 from lspc.algos.base import Policy, Spec
 from lspc.algos.lspc import LspcPolicy
@@ -39,12 +39,9 @@ def huge(dataset: Dataset) -> np.ndarray:
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_policy_with_weights_that_are_not_finite_is_refused(tmp_path: Path, dataset: Dataset, wrong: float) -> None:
     out = leave_run(tmp_path / "run", "bc", dataset)
-    weights = layout.policy_folder(out, 0) / layout.WEIGHTS
-    net = load_policy(out).net
-    broken = eqx.tree_at(lambda n: n.net.layers[0].weight, net, replace_fn=lambda w: w.at[1, 2].set(wrong))
-    checkpoints.write(weights, broken, {"method": "bc"})
-    unlisted = layout.policy_folder(out, 0) / layout.CARD
-    unlisted.write_text(unlisted.read_text().replace('"weights_sha256"', '"unknown"'))
+    sound = load_policy(out)
+    broken = eqx.tree_at(lambda n: n.net.layers[0].weight, sound.net, replace_fn=lambda w: w.at[1, 2].set(wrong))
+    policy.save(layout.policy_folder(out, 0), broken, sound.card)
     with pytest.raises(UserError, match=r"weights\.safetensors: net\.layers\.0\.weight holds NaN or infinity"):
         load_policy(out)
 
@@ -63,25 +60,25 @@ def test_lspc_s_acts_where_lspc_o_gives_no_number(dataset: Dataset) -> None:
 @pytest.mark.parametrize("name", [*FEED_FORWARD])
 def test_a_huge_observation_gets_zeros_and_its_neighbour_its_own_action(name: str, dataset: Dataset) -> None:
     net, _ = untrained_policy(name, dataset)
-    policy = TrainedPolicy(net, net.variants[0], CARD)
+    trained = TrainedPolicy(net, net.variants[0], CARD)
     observations = huge(dataset)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        actions = policy.act(observations)
+        actions = trained.act(observations)
     assert np.isfinite(actions).all()
-    np.testing.assert_allclose(actions[0], policy.act(observations[0]), atol=1e-6)
+    np.testing.assert_allclose(actions[0], trained.act(observations[0]), atol=1e-6)
     exported = run(open_session(onnx_policies.build(net, facts={})), ["action"], {"observation": observations})[0]
     np.testing.assert_allclose(exported, actions, atol=1e-5)
 
 
 def test_the_pool_gets_finite_actions_too(dataset: Dataset) -> None:
-    policy = TrainedPolicy(untrained(dataset), "LSPC-O", CARD)
+    trained = TrainedPolicy(untrained(dataset), "LSPC-O", CARD)
     zeros = np.zeros(2, np.float32)
     seen = Seen(huge(dataset), np.arange(1, 3), np.zeros(2, np.int64), zeros, zeros, np.arange(2))
     with pytest.warns(UserWarning, match="action was NaN or infinite"):
-        actions = policy.for_episodes(sampled=False)(seen)
+        actions = trained.for_episodes(sampled=False)(seen)
     assert actions[1].tolist() == [0, 0]
-    assert policy.fallbacks == {"LSPC-S": 0, "zeros": 1}
+    assert trained.fallbacks == {"LSPC-S": 0, "zeros": 1}
 
 
 def test_the_guard_lets_no_nan_pass(dataset: Dataset) -> None:

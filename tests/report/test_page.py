@@ -188,7 +188,9 @@ def test_a_calibration_beside_each_policy_answers_for_the_tasks_budgets(tmp_path
             replays=(), cost_margin=Margin(0.0, 1.0), reward_margin=Margin(0.0, 1.0), episode_costs=(0.0,) * 50,
             familiar_within=1.0,
         )  # fmt: skip
-        files.write_json(folder / "policy" / f"seed-{seed}" / "calibration.json", asdict(made))
+        files.write_json(
+            folder / "policy" / f"seed-{seed}" / "calibration.json", files.seal(files.as_json(asdict(made)))
+        )
     found = gather.read_calibrations(Run.open(folder))
     chosen = [[each["restriction"] for each in one["budgets"]] for one in found]
     assert [one["seed"] for one in found] == [0, 1]

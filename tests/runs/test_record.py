@@ -1,16 +1,20 @@
 """Records: what is written comes back, old lines have defaults, a damaged one is named, new ones replace old ones."""
 
+import subprocess
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.exported import leave_run
 from helpers.made_runs import make_record
 
 from lspc import files
+from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.runs import Record, record
+from lspc.runs import Record, Run, record
 from lspc.runs.record import group, returns_by_seed
 
 OPTIONAL = {"trained_on", "restriction", "guard", "intervened"}
@@ -113,3 +117,25 @@ def test_returns_by_training_seed() -> None:
     np.testing.assert_array_equal(rewards[0], [11, 21, 31])  # seed 1 came first
     np.testing.assert_array_equal(rewards[1], [10, 20])
     np.testing.assert_array_equal(costs[0], [1, 2, 3])
+
+
+STORE = """
+import json, sys
+from pathlib import Path
+from dataclasses import replace
+from lspc.runs import Run
+run = Run.open(sys.argv[1])
+[record] = run.records("one.jsonl")
+for number in range(20):
+    run.store_records([replace(record, policy=f"{sys.argv[2]} {number}")])
+"""
+
+
+@pytest.mark.process
+def test_two_processes_that_store_at_the_same_time_keep_everything(tmp_path: Path, dataset: Dataset) -> None:
+    run = leave_run(tmp_path / "run", "bc", dataset)
+    record.write(run / "one.jsonl", [make_record(1.0, 2.0)])
+    writers = [subprocess.Popen([sys.executable, "-c", STORE, str(run), name]) for name in ("a", "b")]
+    assert [writer.wait(120) for writer in writers] == [0, 0]
+    stored = {found.policy for found in Run.open(run).records()}
+    assert stored == {f"{name} {number}" for name in ("a", "b") for number in range(20)}

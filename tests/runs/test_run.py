@@ -116,7 +116,7 @@ def test_what_is_no_run_is_told(tmp_path: Path) -> None:
 def test_a_claimed_folder_holds_what_was_planned(tmp_path: Path, dataset: Dataset) -> None:
     run = planned(tmp_path, dataset)
     run.claim()
-    assert list(json.loads((tmp_path / "config.json").read_text())) == FIELDS
+    assert list(json.loads((tmp_path / "config.json").read_text())) == [*FIELDS, "sha256"]
     opened = Run.open(tmp_path)
     assert opened.describe() == run.describe()
     assert opened.lspc_version == __version__

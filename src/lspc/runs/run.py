@@ -18,6 +18,9 @@ from lspc.runs.record import Record
 from lspc.tasks import Task
 from lspc.version import __version__
 
+STORE_WAIT = 60.0
+"""Seconds: far longer than another process needs to store its records."""
+
 
 @dataclass(frozen=True)
 class DatasetFacts:
@@ -55,7 +58,9 @@ class Run:
         if not layout.is_run(folder):
             raise UserError(f"{folder} is not a run folder: it has no {layout.CONFIG}")
         place = layout.config_path(folder)
-        run = fields.parse(Run, files.read_json(place), f"{place}", path=folder)
+        values = files.read_json(place)
+        run = fields.parse(Run, values, f"{place}", path=folder)
+        files.is_sealed(values, f"{place}", "restore it from a copy, or train again")
         if not run.seeds:
             raise UserError(f"{place}: seeds must name one training seed or more, found none; mend or delete it")
         return run
@@ -104,7 +109,7 @@ class Run:
             raise UserError(
                 f"{self.path} has checkpoints but no {layout.CONFIG}; choose another --out or delete that folder"
             )
-        files.write_json(layout.config_path(self.path), self.describe())
+        files.write_json(layout.config_path(self.path), files.seal(self.describe()))
 
     def check_same(self, wanted: Mapping[str, Any]) -> None:
         """Refuse to go on in this run's folder with a run of another identity."""
@@ -145,8 +150,9 @@ class Run:
         return record.read(path, self._known) if path.exists() else []
 
     def store_records(self, records: Sequence[Record], name: str = layout.EVALUATIONS) -> None:
-        """Keep these in place of those of the same policies."""
-        record.store(self.path / name, records, self._known)
+        """Keep these in place of those of the same policies; other processes may store theirs at the same time."""
+        with files.locked(self.path, wait=STORE_WAIT):
+            record.store(self.path / name, records, self._known)
 
     @property
     def _known(self) -> dict[str, Any]:

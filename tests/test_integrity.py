@@ -1,0 +1,109 @@
+"""A changed byte is noticed: weights, cards and calibrations carry hashes; what does not match is refused by name."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.calibrated import add_calibration, guard_models, made
+from helpers.exported import leave_run
+
+from lspc import calibration
+from lspc.algos.base import Spec
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import load_policy
+from lspc.runs import Run, layout
+
+
+@pytest.fixture
+def finished(tmp_path: Path, dataset: Dataset) -> Path:
+    out = leave_run(tmp_path / "run", "lspc", dataset)
+    add_calibration(out, dataset)
+    return out
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_every_changed_byte_of_the_weights_is_refused(finished: Path) -> None:
+    path = layout.policy_folder(finished, 0) / layout.WEIGHTS
+    content, rng = path.read_bytes(), np.random.default_rng(0)
+    for place in rng.integers(0, len(content), 50):
+        changed = bytearray(content)
+        changed[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(changed)
+        with pytest.raises(UserError, match=r"weights\.safetensors: not the weights that card\.json was written for"):
+            load_policy(finished)
+    path.write_bytes(content)
+    assert load_policy(finished).variant == "LSPC-O"
+
+
+def test_a_changed_card_is_refused(finished: Path) -> None:
+    edit(layout.policy_folder(finished, 0) / layout.CARD, training_seed=3)
+    with pytest.raises(UserError, match=r"card\.json: changed since it was written"):
+        load_policy(finished)
+
+
+def test_a_policy_of_an_earlier_version_opens_with_a_warning(finished: Path) -> None:
+    path = layout.policy_folder(finished, 0) / layout.CARD
+    values = json.loads(path.read_text())
+    del values["sha256"], values["weights_sha256"]
+    path.write_text(json.dumps(values))
+    with pytest.warns(UserWarning, match=r"card\.json: no SHA-256 of its content"):
+        assert load_policy(finished).variant == "LSPC-O"
+
+
+def test_an_edited_bound_is_refused(finished: Path) -> None:
+    path = layout.policy_folder(finished, 0) / layout.CALIBRATION
+    values = json.loads(path.read_text())
+    values["curve"][-1]["cost"]["high"] = 0.0
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match=r"calibration\.json: changed since it was written .*calibrate` again"):
+        load_policy(finished).for_budget(0)
+
+
+def test_a_calibration_without_a_hash_asks_for_another(finished: Path) -> None:
+    path = layout.policy_folder(finished, 0) / layout.CALIBRATION
+    values = json.loads(path.read_text())
+    del values["sha256"]
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match=r"calibration\.json: carries no SHA-256 .*calibrate` again"):
+        load_policy(finished).for_budget(12)
+
+
+def test_a_calibration_of_other_weights_is_refused(finished: Path, tmp_path: Path, dataset: Dataset) -> None:
+    other = leave_run(tmp_path / "other", "lspc", dataset, scale=3.0)
+    mine, theirs = (layout.policy_folder(run, 0) for run in (finished, other))
+    for name in (layout.CALIBRATION, layout.FITTED_Q):
+        shutil.copy(mine / name, theirs / name)
+    with pytest.raises(UserError, match=r"calibration\.json: made for another weights\.safetensors"):
+        load_policy(other).for_budget(12)
+
+
+@pytest.mark.parametrize("change", [{"dataset": "e" * 64}, {"training_seed": 5}])
+def test_a_calibration_of_another_data_set_or_seed_is_refused(
+    finished: Path, dataset: Dataset, change: dict[str, Any]
+) -> None:
+    found = made(**({"dataset": dataset.fingerprint} | change))
+    calibration.save(layout.policy_folder(finished, 0), found, guard_models(Spec.of(dataset)))
+    with pytest.raises(UserError, match=r"calibration\.json: made for another data set or training seed"):
+        load_policy(finished).for_budget(12)
+
+
+def test_the_guards_networks_must_be_those_of_the_calibration(
+    finished: Path, tmp_path: Path, dataset: Dataset
+) -> None:
+    calibration.save(tmp_path, made(), guard_models(Spec.of(dataset), (0.0, 0.0)))
+    shutil.copy(tmp_path / layout.FITTED_Q, layout.policy_folder(finished, 0) / layout.FITTED_Q)
+    with pytest.raises(UserError, match=r"calibration\.json: made for another fitted_q\.safetensors"):
+        _ = load_policy(finished).guard
+
+
+def test_a_changed_description_of_a_run_is_refused(finished: Path) -> None:
+    edit(finished / layout.CONFIG, seeds=[1])
+    with pytest.raises(UserError, match=r"config\.json: changed since it was written"):
+        Run.open(finished)
