@@ -39,8 +39,11 @@ def write(path: str | Path, tree: Any, facts: dict[str, Any]) -> None:
 def read_facts(path: str | Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="numpy") as file:
-            return json.loads((file.metadata() or {})["lspc"])
-    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+            facts = json.loads((file.metadata() or {})["lspc"])
+            if not isinstance(facts, dict):
+                raise ValueError("its facts are no object")
+            return facts
+    except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: damaged, or not written by lspc ({error}); delete it or name another") from error
 
 
@@ -49,7 +52,7 @@ def read(path: str | Path, skeleton: Tree) -> Tree:
     try:
         with safe_open(path, framework="numpy") as file:
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(f"{path}: cannot be read ({error}); delete it or name another") from error
     wanted = arrays_by_path(skeleton)
     for name, leaf in wanted.items():

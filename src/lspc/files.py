@@ -57,7 +57,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    return _parse(Path(path).read_text(encoding="utf-8"), f"{path}")
+    return _parse(_read_text(path), f"{path}")
 
 
 def write_jsonl(path: str | Path, rows: list[dict[str, Any]]) -> None:
@@ -79,14 +79,26 @@ def append_text(path: str | Path, text: str) -> None:
 
 def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a JSON-lines file; a last line without its end was torn by a kill and is left out."""
-    lines = Path(path).read_text(encoding="utf-8").split("\n")[:-1]
-    return [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line]
+    rows = []
+    for number, line in enumerate(_read_text(path).split("\n")[:-1], start=1):
+        if line:
+            rows.append(_parse(line, f"{path}, line {number}"))
+            if not isinstance(rows[-1], dict):
+                raise UserError(f"{path}, line {number}: damaged, not a JSON object; mend or delete it")
+    return rows
+
+
+def _read_text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: damaged, not UTF-8 (at byte {error.start}); mend or delete it") from error
 
 
 def _parse(text: str, place: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError of its own
         raise UserError(f"{place}: damaged, not JSON ({error}); mend or delete it") from error
 
 

@@ -123,6 +123,10 @@ class TrainedPolicy:
         and `steps_left` put the guard in charge, which falls back to LSPC-S when they do not suffice.
         """
         observation = self._checked(observation)
+        if self.variant != self.net.variants[0] and (budget, budget_left, steps_left) != (None, None, None):
+            raise UserError(
+                f"this is {self.variant}, which no budget changes: load {self.net.variants[0]} to act within one"
+            )
         if budget is not None:
             return self.for_budget(budget).act(observation, rng, budget_left=budget_left, steps_left=steps_left)
         if budget_left is not None or steps_left is not None:

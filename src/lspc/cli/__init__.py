@@ -2,12 +2,14 @@
 
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
-import tyro
-
-from lspc.errors import UserError
+from lspc.errors import UserError, visible
 from lspc.version import __version__
 
 VERBS = {
@@ -53,17 +55,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if verb not in VERBS:
             raise UserError(f"unknown verb {verb!r}: choose one of {', '.join(VERBS)}")
-        function = getattr(importlib.import_module(f"lspc.cli.{VERBS[verb][0]}"), verb)
-        if verb == "train":
-            function(rest)
-        else:
-            tyro.cli(function, args=rest, prog=f"lspc {verb}")
+        with _end_when_interrupted():
+            import tyro
+
+            function = getattr(importlib.import_module(f"lspc.cli.{VERBS[verb][0]}"), verb)
+            if verb == "train":  # until its loop takes over, nothing is written that an end would spoil
+                function(rest)
+                return
+        tyro.cli(function, args=rest, prog=f"lspc {verb}")
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, OSError) as error:
         for line in str(error).splitlines() or [repr(error)]:
-            print(f"lspc: {line}", file=sys.stderr)
+            print(f"lspc: {visible(line)}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt as stopped:
         print(f"\nlspc: {str(stopped) or 'stopped'}", file=sys.stderr)
         sys.exit(130)
+
+
+@contextmanager
+def _end_when_interrupted() -> Generator[None]:
+    """Inside `with`, Ctrl-C ends the program at once, in one line.
+
+    An exception would be raised wherever Python happens to be: while modules are imported or JAX starts and compiles
+    some of that code swallows it, and some crashes.
+    """
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: Any) -> NoReturn:
+    cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar hides it
+    os.write(2, cursor + b"\nlspc: stopped\n")
+    os._exit(130)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Column, Table
+
+from lspc.errors import visible
 
 if TYPE_CHECKING:  # a table of tasks should not wait for JAX
     from lspc.calibration.check import Verification
@@ -35,14 +38,19 @@ def errors() -> Console:
     return Console(stderr=True)
 
 
+def plain(text: object) -> str:
+    """A user's text for a table: neither rich's markup nor a terminal's escapes in it do anything."""
+    return escape(visible(text))
+
+
 def say(line: str) -> None:
     """One line on standard output, never cut or wrapped: others read it."""
-    output().print(line, highlight=False, markup=False, soft_wrap=True)
+    output().print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def note(line: str, style: str | None = None) -> None:
     """One line on standard error, not wrapped either: it may be a command to copy."""
-    errors().print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+    errors().print(visible(line), style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def warn(line: str) -> None:
@@ -57,11 +65,16 @@ class Bars:
 
     def __init__(self, counted: bool) -> None:
         columns = [
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=10)),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, min_width=10)),
             BarColumn(bar_width=16),
             MofNCompleteColumn() if counted else TaskProgressColumn(),
             TimeRemainingColumn(),
-            TextColumn("[dim]{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            TextColumn(
+                "{task.fields[note]}",
+                style="dim",
+                markup=False,
+                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            ),
         ]
         self._display = Progress(*columns, console=errors(), expand=True)
         self._bars: dict[str, TaskID] = {}
@@ -70,14 +83,14 @@ class Bars:
         """How far the work of this name is; what is left out stays as it was."""
         if bar not in self._bars:
             self._display.start()
-            self._bars[bar] = self._display.add_task(bar, total=None, note="")
-        told: dict[str, Any] = {} if note is None else {"note": note}
+            self._bars[bar] = self._display.add_task(visible(bar), total=None, note="")
+        told: dict[str, Any] = {} if note is None else {"note": visible(note)}
         self._display.update(self._bars[bar], completed=done, total=total, **told)
 
     def restart(self, bar: str, total: int, note: str) -> None:
         """The next part of the work: its time is counted anew."""
         self.show(bar)
-        self._display.reset(self._bars[bar], total=total, note=note)
+        self._display.reset(self._bars[bar], total=total, note=visible(note))
 
     def advance(self, bar: str) -> None:
         self.show(bar)
@@ -85,7 +98,7 @@ class Bars:
 
     def warn(self, line: str) -> None:
         """A line above the bars."""
-        self._display.console.print(line, style="yellow", highlight=False, markup=False)
+        self._display.console.print(visible(line), style="yellow", highlight=False, markup=False)
 
     def close(self) -> None:
         if self._bars:
@@ -113,7 +126,7 @@ def evaluation_table(rows: "Sequence[Summary]", task: "Task") -> Table:
     for row in rows:
         reached = row.reached[task.thresholds[0]]
         table.add_row(
-            f"{row.policy}\n[dim]{row.mode}",
+            f"{plain(row.policy)}\n[dim]{plain(row.mode)}",
             _interval(row.reward),
             *(f"{interval.mean:.2f}" for interval in row.cost.values()),
             _interval(row.average_cost),
@@ -143,7 +156,7 @@ def calibration_table(
         table.add_column(name, justify="right")
     for number, choice in enumerate(choices):
         if choice.cost is None or choice.reward is None:
-            row = [f"{choice.budget:g}", "none", f"[yellow]{choice.why}", ""]
+            row = [f"{choice.budget:g}", "none", f"[yellow]{plain(choice.why)}", ""]
         else:
             row = [
                 f"{choice.budget:g}",
@@ -180,7 +193,7 @@ def _estimate(estimate: "Interval") -> str:
 
 
 def profile_table(profile: dict[str, Any], name: str) -> Table:
-    table = Table(title=name, show_header=False)
+    table = Table(title=plain(name), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for key in ("episodes", "transitions", "observation_dim", "action_dim"):
@@ -193,7 +206,7 @@ def profile_table(profile: dict[str, Any], name: str) -> Table:
         best = profile["best_return_within_threshold"][threshold]
         told = "" if best is None else f", the best of them returns {best:.4g}"
         table.add_row(f"cost within {threshold}", f"{100 * share:.1f} % of episodes{told}")
-    table.add_row("problems", "\n".join(map(str, profile["problems"])) or "none")
+    table.add_row("problems", "\n".join(map(plain, profile["problems"])) or "none")
     table.add_row("fingerprint", profile["fingerprint"])
     return table
 
@@ -232,5 +245,5 @@ def doctor_table(checks: "Sequence[Check]") -> Table:
         table.add_column(name)
     for check in checks:
         mark = "[green]ok" if check.ok else "[yellow]-" if check.optional else "[red]missing"
-        table.add_row(mark, check.name, check.detail, "" if check.ok else check.fix)
+        table.add_row(mark, *map(plain, (check.name, check.detail, "" if check.ok else check.fix)))
     return table

@@ -253,19 +253,41 @@ def _save(run: Run, states: Any, step: int) -> None:
 
 
 def _restore(planned: Sequence[_Planned], make: Callable[[Any], Any]) -> tuple[tuple[Any, ...], int]:
-    """The newest checkpoints that all runs have, with everything later removed; new states if there are none."""
-    found = [{checkpoints.read_facts(path)["step"]: path for path in run.checkpoint_paths()} for run, _ in planned]
-    step: int = max(set.intersection(*(set(paths) for paths in found)), default=0)
-    states = []
-    for (_, config), paths in zip(planned, found, strict=True):
-        if step:
-            states.append(checkpoints.read(paths[step], eqx.filter_eval_shape(lambda config=config: make(config))))
-        else:
-            states.append(make(config))
+    """The newest sound checkpoints that all runs have, with everything later removed; new states if there are none.
+
+    A damaged one is told and passed over: the one before it is seconds of work away.
+    """
+    found = [{step: path for path in run.checkpoint_paths() if (step := _read_step(path))} for run, _ in planned]
+    for step in sorted(set.intersection(*(set(paths) for paths in found)), reverse=True):
+        try:
+            states = tuple(
+                checkpoints.read(paths[step], eqx.filter_eval_shape(lambda config=config: make(config)))
+                for (_, config), paths in zip(planned, found, strict=True)
+            )
+        except UserError as error:
+            if any(earlier < step for paths in found for earlier in paths):
+                warnings.warn(f"{error}; going on from the checkpoint before it", stacklevel=2)
+                continue
+            raise
+        break
+    else:
+        step, states = 0, tuple(make(config) for _, config in planned)
     for (run, _), paths in zip(planned, found, strict=True):
         for path in (path for later, path in paths.items() if later > step):
             path.unlink()
         curve = run.path / layout.CURVE
         if curve.exists():
-            files.write_jsonl(curve, [line for line in files.read_jsonl(curve) if line["updates"] <= step])
-    return tuple(states), step
+            files.write_jsonl(curve, [line for line in files.read_jsonl(curve) if line.get("updates", 0) <= step])
+    return states, step
+
+
+def _read_step(path: Path) -> int | None:
+    """How many updates a checkpoint is of; none, and a warning, if it is damaged."""
+    try:
+        step = checkpoints.read_facts(path).get("step")
+        if isinstance(step, int) and path == layout.checkpoint_path(path.parent, step):
+            return step
+        warnings.warn(f"{path}: damaged, it says that it is of update {step}; passed over", stacklevel=2)
+    except UserError as error:
+        warnings.warn(f"{error}; passed over", stacklevel=2)
+    return None

@@ -1,0 +1,32 @@
+"""Ctrl-C in the first seconds of `lspc train`, whatever it is doing: it stops, in one line."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.cli import LSPC, TINY
+from helpers.environment import READ_ONLY
+
+STARTED = 0.15
+"""Seconds after which Python itself is running our code."""
+
+
+@pytest.mark.process
+def test_an_interrupt_in_the_first_seconds_always_stops(tmp_path: Path, data_file: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number, delay in enumerate(rng.uniform(STARTED, 4.0, 10)):
+        arguments = ["train", "--data", data_file, "--out", tmp_path / str(number), *TINY, "--steps", "1000000"]
+        process = subprocess.Popen(
+            [*LSPC, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **READ_ONLY},
+        )  # fmt: skip
+        time.sleep(float(delay))
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 130, f"after {delay:.2f} s: {process.returncode}, {told}"
+        assert "Traceback" not in told
+        assert told.splitlines()[-1].startswith("lspc: stopped")
