@@ -154,6 +154,13 @@ def calibrated_run(dataset: Dataset, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_lspc_s_does_not_act_as_lspc_o_when_given_a_budget(calibrated_run: Path, dataset: Dataset) -> None:
+    careful = load_policy(calibrated_run, variant="LSPC-S")
+    for asked in ({"budget": 40.0}, {"budget_left": 4.0, "steps_left": 10}):
+        with pytest.raises(UserError, match="this is LSPC-S, which no budget changes: load LSPC-O"):
+            careful.act(dataset.observations[0], **asked)
+
+
 def test_a_budget_takes_the_eps_chosen_for_it(calibrated_run: Path) -> None:
     loaded = load_policy(calibrated_run)
     for budget, eps in ((12, 0.5), (20.0, 1.0), (1e6, 2.0)):

@@ -3,27 +3,30 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.cli import LSPC, TINY
+from helpers.cli import TINY
 from helpers.environment import READ_ONLY
 
-STARTED = 0.15
-"""Seconds after which Python itself is running our code."""
+START = "import sys, lspc.cli; print('begins', flush=True); lspc.cli.main(sys.argv[1:])"
+"""Until then Python itself is starting, and ends on Ctrl-C in its own way."""
 
 
 @pytest.mark.process
 def test_an_interrupt_in_the_first_seconds_always_stops(tmp_path: Path, data_file: Path) -> None:
     rng = np.random.default_rng(0)
-    for number, delay in enumerate(rng.uniform(STARTED, 4.0, 10)):
+    for number, delay in enumerate(rng.uniform(0.02, 4.0, 10)):
         arguments = ["train", "--data", data_file, "--out", tmp_path / str(number), *TINY, "--steps", "1000000"]
         process = subprocess.Popen(
-            [*LSPC, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **READ_ONLY},
+            [sys.executable, "-c", START, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env={**os.environ, **READ_ONLY},
         )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
         time.sleep(float(delay))
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)

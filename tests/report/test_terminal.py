@@ -1,0 +1,33 @@
+"""Texts of the user are shown as they are: neither rich's markup nor a terminal's escapes in them do anything."""
+
+from pathlib import Path
+
+import pytest
+from helpers.cli import Cli
+
+from lspc import data
+from lspc.data import Dataset
+from lspc.report import terminal
+
+NASTY = "c/[/]y[red]\x1b]0;title\x07"
+
+
+def test_a_path_full_of_markup_is_printed_as_it_is(dataset: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = data.profile(dataset, (10,))
+    terminal.output().print(terminal.profile_table({**profile, "problems": [NASTY]}, NASTY))
+    terminal.say(NASTY)
+    terminal.warn(NASTY)
+    with terminal.progress() as bars:
+        bars.show(NASTY, 1, 2, NASTY)
+        bars.warn(NASTY)
+    shown = capsys.readouterr()
+    assert shown.out.count("c/[/]y[red]\\x1b]0;title\\x07") >= 3
+    assert "c/[/]y[red]\\x1b]0;title\\x07" in shown.err
+    assert "\x1b]0" not in shown.out + shown.err
+    assert "\x07" not in shown.out + shown.err
+
+
+def test_such_an_option_is_no_traceback(cli: Cli, tmp_path: Path) -> None:
+    done = cli("inspect", tmp_path / "[/]\x1b[31m.hdf5")
+    assert done.returncode == 1
+    assert "[/]\\x1b[31m.hdf5: there is no such file" in done.stderr
