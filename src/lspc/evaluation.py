@@ -81,7 +81,8 @@ def evaluate(
             intervened = None
             if cell.guard is not None:
                 counted = policy.guard.interventions
-                intervened = (counted["too_costly"] + counted["unfamiliar"]) / max(counted["steps"], 1)
+                steps = counted.pop("steps")
+                intervened = sum(counted.values()) / max(steps, 1)
             records += _make_records(opened, task, cell, opened.config["steps"], rolled, intervened)
     opened.store_records(records, records_file)
     return records

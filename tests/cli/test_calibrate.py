@@ -34,7 +34,8 @@ def test_calibrate_tells_every_budget_its_eps(calibrated: tuple[Path, subprocess
     refused, chosen = told["choices"]
     assert (refused["budget"], refused["restriction"], refused["cost"]) == (1.0, None, None)
     assert "the data cannot tell" in refused["why"]
-    assert (chosen["budget"], chosen["restriction"]) == (1e6, 2.0)
+    best = max(told["calibration"]["curve"], key=lambda point: point["reward"]["mean"])
+    assert (chosen["budget"], chosen["restriction"]) == (1e6, best["restriction"])
     assert chosen["cost"]["low"] <= chosen["cost"]["mean"] <= chosen["cost"]["high"]
     eps = [point["restriction"] for point in told["calibration"]["curve"]]
     assert (eps[0], eps[-1]) == (0.02, 2.0)

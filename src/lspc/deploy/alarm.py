@@ -70,6 +70,6 @@ class Alarm:
             recent = self._costs[-10:]
             self.why = (
                 f"after {number} episodes the mean cost is not at most {self.limit:g} any more (the last "
-                f"{len(recent)} cost {np.mean(recent):.3g} on average; false alarms: at most {self.rate:.2g} in a lifetime)"
+                f"{len(recent)} cost {np.mean(recent):.3g} on average; rate of false alarms: {self.rate:.2g})"
             )
         return self.verdict

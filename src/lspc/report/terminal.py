@@ -138,7 +138,7 @@ def calibration_table(
     found: "Calibration", choices: "Sequence[Choice]", verified: "Verification | None" = None
 ) -> Table:
     """One row for each budget; what could not be chosen says why."""
-    table = Table(title="eps for a cost budget, from data alone", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title="eps for a cost budget: estimates from logs", box=box.SIMPLE_HEAD, padding=(0, 1))
     names = ["budget", "eps", "predicted cost", "predicted reward"]
     for name in [*names, "true cost", "best eps", "reward lost"] if verified else names:
         table.add_column(name, justify="right")
@@ -162,7 +162,7 @@ def calibration_table(
         table.add_row(*row)
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
-        f"In brackets: {found.confidence:.0%} intervals. On held-out stretches replayed in the models, in "
+        f"In brackets: {found.confidence:.0%} intervals, which nothing guarantees (`lspc pilot` proves). On held-out stretches replayed in the models, in "
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
     )
