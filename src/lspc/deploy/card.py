@@ -94,8 +94,8 @@ def _expected(exported: Exported) -> str:
             f"| reward | {choice.reward.mean:.4g} | {choice.reward.low:.4g} to {choice.reward.high:.4g} | "
             f"{_told(measured, 'reward')} |",
             "",
-            f"Estimates from logs: by dynamics models learned from the data and checked on held-out episodes. Their "
-            f"intervals are meant to hold the truth {calibration.confidence:.0%} of the time, which nothing guarantees.",
+            f"Estimates from logs: by dynamics models learned from the data and checked on held-out episodes. "
+            f"Intervals are meant to hold the truth {calibration.confidence:.0%} of the time; nothing guarantees it.",
         ]
     elif calibration:
         lines += _curve(calibration)

@@ -162,7 +162,8 @@ def calibration_table(
         table.add_row(*row)
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
-        f"In brackets: {found.confidence:.0%} intervals, which nothing guarantees (`lspc pilot` proves). On held-out stretches replayed in the models, in "
+        f"In brackets: {found.confidence:.0%} intervals, which nothing guarantees (`lspc pilot` proves). "
+        "On held-out stretches replayed in the models, in "
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
     )
