@@ -32,7 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "policy": {"acting", "algos", "calibration", "checkpoints", "deploy", "files", "runs"},
     "training": {"algos", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
     "evaluation": {"acting", "algos", "data", "files", "policy", "runs", "sims", "tasks"},
-    "calibration": {"algos", "checkpoints", "data", "evaluation", "files", "nets", "policy", "runs", "tasks"},
+    # A pilot runs episodes a few at a time and looks at them before it runs more.
+    "calibration": {
+        "algos", "checkpoints", "data", "evaluation", "files", "nets", "policy", "runs", "sims", "tasks",
+    },
     "deploy": {"acting", "algos", "calibration", "evaluation", "files", "nets", "policy", "runs"},
     "doctor": {"sims", "system", "tasks"},
     # The live grid is drawn with the report's consoles, the report prints the bench's tables.

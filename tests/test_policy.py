@@ -204,7 +204,8 @@ def test_what_is_left_puts_the_guard_in_charge(calibrated_run: Path) -> None:
     fits = loaded.act(OBSERVATIONS, budget_left=10, steps_left=40)
     np.testing.assert_allclose(fits, bold, atol=1e-6)
     np.testing.assert_allclose(loaded.act(OBSERVATIONS, budget_left=9.9, steps_left=40), careful, atol=1e-6)
-    assert loaded.guard.interventions == {"steps": 12, "too_costly": 6, "unfamiliar": 0, "not_finite": 0}
+    wanted = {"steps": 12, "too_costly": 6, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert loaded.guard.interventions == wanted
     loaded.act(OBSERVATIONS)
     assert loaded.guard.interventions["steps"] == 12  # steps without it are none of its business
 

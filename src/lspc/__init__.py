@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lspc.version import __version__
 
 if TYPE_CHECKING:
-    from lspc.api import calibrate, evaluate, export, load_dataset, load_policy, save_dataset, train
+    from lspc.api import calibrate, evaluate, export, load_dataset, load_policy, pilot, save_dataset, train
     from lspc.errors import UserError
     from lspc.tasks import all_tasks, get_task
 
@@ -27,6 +27,7 @@ __all__ = [
     "get_task",
     "load_dataset",
     "load_policy",
+    "pilot",
     "save_dataset",
     "train",
 ]

@@ -1,11 +1,12 @@
 """The library in a few calls: what `import lspc` offers, with the same layers of settings as the command line."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from lspc import algos, calibration, evaluation, training
+from lspc.calibration.certificate import Certificate, run_pilot
 from lspc.calibration.run import calibrate_run
 from lspc.data import Dataset
 from lspc.data import load as load_dataset
@@ -17,7 +18,7 @@ from lspc.sims.pool import Pool
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
 from lspc.training import settings
 
-__all__ = ["calibrate", "evaluate", "export", "load_dataset", "load_policy", "save_dataset", "train"]
+__all__ = ["calibrate", "evaluate", "export", "load_dataset", "load_policy", "pilot", "save_dataset", "train"]
 
 
 def train(
@@ -85,3 +86,18 @@ def calibrate(run: str | Path, dataset: Dataset | None = None, *, seed: int | No
     `.choose(budget)` gives the eps for a budget.
     """
     return calibrate_run(run, dataset, seed=seed).calibration
+
+
+def pilot(
+    run: str | Path,
+    budget: float,
+    *,
+    task: str | None = None,
+    logs: Mapping[float, Dataset] | None = None,
+    **options: Any,
+) -> Certificate:
+    """Prove with real episodes, in the simulator or from `logs` by eps, that an episode costs at most the budget.
+
+    `.restriction` is the certified eps, or none; the other options are those of `lspc pilot`.
+    """
+    return run_pilot(run, budget, task=task, logs=logs, **options)[0]

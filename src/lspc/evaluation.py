@@ -84,7 +84,8 @@ def evaluate(
             intervened = None
             if cell.guard is not None:
                 counted = policy.guard.interventions
-                intervened = (sum(counted.values()) - counted["steps"]) / max(counted["steps"], 1)
+                steps = counted.pop("steps")
+                intervened = sum(counted.values()) / max(steps, 1)
             measured = _make_records(opened, task, cell, opened.config["steps"], rolled, intervened)
             opened.store_records(measured, records_file)  # at once: what was measured is kept whatever comes next
             records += measured

@@ -1,34 +1,47 @@
-"""The choice of an eps for a budget, by hand: the largest that fits, and the words for when there is none."""
+"""The choice of an eps for a budget, by hand: from the smallest upward, and the words for when there is none."""
+
+from dataclasses import replace
 
 import pytest
 from helpers.calibrated import made, point
 
 from lspc.errors import UserError
+from lspc.runs.statistics import Interval
 
 
 @pytest.mark.parametrize(
     ("budget", "eps"), [(12.0, 0.5), (11.99, 0.02), (17.0, 0.5), (18.0, 1.0), (60.0, 2.0), (1e6, 2.0)]
 )
-def test_the_largest_eps_whose_upper_bound_fits_is_chosen(budget: float, eps: float) -> None:
+def test_of_the_eps_that_fit_the_one_that_earns_most_is_chosen(budget: float, eps: float) -> None:
     choice = made().choose(budget)
     assert choice.restriction == eps
     assert choice.cost is not None
     assert choice.cost.high <= budget
     assert choice.cost == next(p.cost for p in made().curve if p.restriction == eps)
-    assert f"eps {eps:g}: predicted cost {choice.cost.mean:g}" in choice.why
+    assert f"eps {eps:g}: cost estimated from logs {choice.cost.mean:g}" in choice.why
     assert ("the largest eps there is" in choice.why) == (eps == 2.0)
 
 
-def test_a_curve_that_does_not_rise_is_no_matter() -> None:
-    curve = tuple(point(eps, high) for eps, high in ((0.02, 30.0), (0.5, 8.0), (1.0, 15.0), (2.0, 10.0)))
-    assert made(curve=curve).choose(12.0).restriction == 2.0
-    assert made(curve=curve).choose(9.0).restriction == 0.5
+def test_nothing_beyond_the_first_that_does_not_fit_is_chosen() -> None:
+    curve = tuple(point(eps, high) for eps, high in ((0.02, 5.0), (0.5, 8.0), (1.0, 15.0), (2.0, 10.0)))
+    assert made(curve=curve).choose(12.0).restriction == 0.5
+    assert made(curve=curve).choose(15.0).restriction == 2.0
+    assert made(curve=curve[1:]).choose(7.0).restriction is None
+    assert "the smallest, eps 0.5, may cost 8" in made(curve=curve[1:]).choose(7.0).why
+
+
+def test_a_larger_eps_that_earns_less_is_left_alone() -> None:
+    curve = list(made().curve)
+    curve[1] = replace(curve[1], reward=Interval(500.0, 450.0, 550.0))
+    choice = made(curve=tuple(curve)).choose(20.0)
+    assert choice.restriction == 0.5
+    assert "eps up to 1 fit, and are predicted to earn less" in choice.why
 
 
 def test_when_no_eps_fits_it_says_so_and_how_far_off_it_is() -> None:
     choice = made().choose(5.9)
     assert (choice.restriction, choice.cost, choice.reward) == (None, None, None)
-    assert "no eps fits: even eps 0.02 may cost 6 (predicted 3)" in choice.why
+    assert "no eps fits: the smallest, eps 0.02, may cost 6 (estimated 3)" in choice.why
 
 
 def test_data_without_episodes_near_the_budget_cannot_tell() -> None:

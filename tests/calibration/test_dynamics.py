@@ -33,7 +33,9 @@ def models(drift: Dataset) -> dynamics.DynamicsModel:
 def estimates(
     models: dynamics.DynamicsModel, family: PolicyFamily, dataset: Dataset, parameters: list[float], steps: int
 ) -> np.ndarray:
-    return dynamics.roll_out(models, family, dataset.initial_observations, np.array(parameters), steps).mean(axis=0)
+    return dynamics.roll_out(models, family, dataset.initial_observations, np.array(parameters), steps).mean(
+        axis=(0, 2)
+    )
 
 
 def begun_in(dataset: Dataset) -> np.ndarray:

@@ -13,7 +13,7 @@ from lspc.algos.base import Spec
 from lspc.calibration import fitted_q
 from lspc.calibration.families import PolicyFamily
 from lspc.calibration.fitted_q import Config
-from lspc.data import Dataset
+from lspc.data import FIELDS, Dataset
 
 pytestmark = pytest.mark.learning
 SMALL = Config(updates=3_000, members=2, batch_size=256, hidden=(64, 64), learning_rate=3e-3)
@@ -95,6 +95,23 @@ def test_no_reward_is_counted_after_the_end(after_the_end: np.ndarray) -> None:
     np.testing.assert_allclose(after_the_end[:, 0], [HORIZON, 1], atol=0.5)
 
 
+def test_a_record_that_was_cut_does_not_teach_that_nothing_follows() -> None:
+    """A chain whose every step costs 1: an episode costs the horizon, although half of the records stop early."""
+
+    def chain(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, ...]:
+        return np.zeros_like(states), np.ones_like(states), np.ones_like(states), np.zeros(len(states), bool)
+
+    whole, cut = logged(chain, episodes=60), HORIZON // 3
+    rows = np.concatenate([np.arange(e.stop - e.start)[: cut if i % 2 else None] + e.start
+                           for i, e in enumerate(whole.episodes)])  # fmt: skip
+    last = np.cumsum([cut if i % 2 else HORIZON for i in range(60)]) - 1
+    short = Dataset(**{name: getattr(whole, name)[rows] for name in FIELDS if name != "truncated"},
+                    truncated=np.isin(np.arange(len(rows)), last))  # fmt: skip
+    assert sorted(set(short.lengths.tolist())) == [cut, HORIZON]
+    found = estimates(fitted_q.fit(short, Constant(), SMALL), Constant(), short, [-0.5, 0.5])
+    np.testing.assert_allclose(found[:, 1], HORIZON, atol=0.5)
+
+
 def test_rows_know_their_place() -> None:
     """Two episodes by hand: three steps to a time-out, two to a terminal state, in a horizon of four."""
     column = np.arange(5, dtype=np.float32)[:, None]
@@ -104,7 +121,7 @@ def test_rows_know_their_place() -> None:
     small = Dataset(column, -column, column[:, 0], 10 * column[:, 0], column + 1, ended, out_of_time)
     table = fitted_q.tabulate(small, horizon=4)
     assert table.steps_left.tolist() == [4, 3, 2, 4, 3]
-    assert table.ends.tolist() == [0, 0, 1, 0, 1]
+    assert table.ends.tolist() == [0, 0, 0, 0, 1]
     assert table.episode.tolist() == [0, 0, 0, 1, 1]
     assert table.signals.tolist() == [[x, 10 * x] for x in range(5)]
     assert table.next_observations[:, 0].tolist() == [1, 2, 3, 4, 5]

@@ -11,19 +11,31 @@ from lspc.runs.statistics import Interval
 
 
 def test_the_margin_by_hand() -> None:
-    """Errors beyond twice the spread: 2 of (8 + 2), 4 - 1 of (8 + 2), 3 - 4 which is none."""
-    found = margins.fit_margin([(10.0, 8.0), (4.0, 8.0), (3.0, 6.0)], [0.0, 0.5, 2.0], unit=2.0)
-    assert (found.share, found.unit) == pytest.approx((0.3, 2.0))
+    """Errors of 2, 4 and 3 of (8 + 2), (8 + 2) and (6 + 2); four models: Student's quantile is 2.353."""
+    found = margins.fit_margin([(10.0, 8.0), (4.0, 8.0), (3.0, 6.0)], unit=2.0, members=4)
+    assert (found.share, found.unit, found.spreads) == pytest.approx((0.4, 2.0, 2.3534), abs=1e-4)
     around = found.around(18.0, 1.0)
-    assert (around.mean, around.low, around.high) == pytest.approx((18.0, 10.0, 26.0))
+    assert (around.mean, around.low, around.high) == pytest.approx((18.0, 7.6466, 28.3534), abs=1e-4)
     negative = found.around(-18.0, 1.0)
-    assert (negative.mean, negative.low, negative.high) == pytest.approx((-18.0, -26.0, -10.0))
+    assert (negative.mean, negative.low, negative.high) == pytest.approx((-18.0, -28.3534, -7.6466), abs=1e-4)
 
 
 def test_what_is_known_exactly_has_the_spread_alone_as_its_margin() -> None:
-    found = margins.fit_margin([(10.0, 10.0)], [3.0], unit=1.0)
+    found = margins.fit_margin([(10.0, 10.0)], unit=1.0, members=1_000_000)
     assert found.share == 0.0
-    assert found.around(10.0, 3.0) == Interval(10.0, 4.0, 16.0)
+    assert found.around(10.0, 3.0).high == pytest.approx(10 + 3 * 1.6449, abs=1e-3)
+
+
+def test_a_margin_of_an_older_calibration_keeps_its_two_spreads() -> None:
+    assert margins.Margin(share=0.5, unit=1.0).around(9.0, 2.0) == Interval(9.0, 0.0, 18.0)
+
+
+def test_the_spread_is_of_members_and_of_starts() -> None:
+    """By hand: members 1 and 3 on average, variance 2; starts 1, 2 and 3, variance 1 for a mean of three."""
+    values = np.array([[0.0, 1.0, 2.0], [2.0, 3.0, 4.0]])
+    assert margins.measure_spread(values) == pytest.approx(np.sqrt(2 + 1 / 3))
+    assert margins.measure_spread(values[:, :1]) == pytest.approx(np.sqrt(2))
+    assert margins.measure_spread(np.ones((3, 5))) == 0.0
 
 
 def test_replayed_stretches_are_grouped_by_what_was_predicted() -> None:
@@ -40,9 +52,10 @@ def test_replayed_stretches_are_grouped_by_what_was_predicted() -> None:
             weighed = sum(replay.stretches * getattr(replay, field) for replay in replays) / len(true)
             assert weighed == pytest.approx(50 / margins.STRETCH * values[:, place].mean())
     assert (cost.unit, reward.unit > 0) == (1.0, True)
-    # A share no larger than the worst group's error, and none when the spread explains everything.
+    # The worst group's error whole, however much the models disagree.
     worst = max(abs(replay.cost - replay.predicted_cost) / (replay.predicted_cost + 1) for replay in replays)
-    assert 0.0 <= cost.share <= worst + 1e-9
+    assert cost.share == pytest.approx(worst)
+    assert cost.spreads == pytest.approx(6.3138, abs=1e-4)  # two models
 
 
 def test_data_of_short_episodes_are_replayed_in_short_stretches() -> None:

@@ -68,7 +68,7 @@ def check_sane(found: Calibration, dataset: Dataset) -> None:
     assert found.episode_costs == tuple(sorted(dataset.cost_returns.tolist()))
     for each in found.curve:
         assert 0.0 <= each.cost.low <= each.cost.mean <= each.cost.high
-        assert each.cost.mean <= 50  # the data's largest cost at every step
+        assert each.cost.high <= 50  # the data's largest cost at every step
         assert each.reward.low <= each.reward.mean <= each.reward.high
         assert 0 <= each.fitted_cost <= 50
     assert 1 <= len(found.replays) <= margins.GROUPS
@@ -95,10 +95,10 @@ def test_a_policy_is_calibrated_and_keeps_it(dataset: Dataset, run: Path) -> Non
     assert len({what for what, *_ in told}) == 2
     loaded = load_policy(run)
     assert loaded.calibration == replace(found, settings=json.loads(json.dumps(found.settings)))
-    choice = found.choose(1e6)
-    assert choice.restriction == 2.0
+    chosen = found.choose(1e6).restriction
+    assert chosen == max(found.curve, key=lambda each: each.reward.mean).restriction
     seen = dataset.observations[:5]
-    np.testing.assert_array_equal(loaded.act(seen, budget=1e6), load_policy(run, restriction=2.0).act(seen))
+    np.testing.assert_array_equal(loaded.act(seen, budget=1e6), load_policy(run, restriction=chosen).act(seen))
     # The networks that were kept for the guard are those whose opinion stands in the curve.
     models = storage.load_guard_models(run / "policy" / "seed-0", found, Spec.of(dataset))
     assert isinstance(policy.net, LspcPolicy)

@@ -34,7 +34,8 @@ def test_calibrate_tells_every_budget_its_eps(calibrated: tuple[Path, subprocess
     refused, chosen = told["choices"]
     assert (refused["budget"], refused["restriction"], refused["cost"]) == (1.0, None, None)
     assert "the data cannot tell" in refused["why"]
-    assert (chosen["budget"], chosen["restriction"]) == (1e6, 2.0)
+    best = max(told["calibration"]["curve"], key=lambda point: point["reward"]["mean"])
+    assert (chosen["budget"], chosen["restriction"]) == (1e6, best["restriction"])
     assert chosen["cost"]["low"] <= chosen["cost"]["mean"] <= chosen["cost"]["high"]
     eps = [point["restriction"] for point in told["calibration"]["curve"]]
     assert (eps[0], eps[-1]) == (0.02, 2.0)
@@ -62,6 +63,33 @@ def test_calibrate_prints_a_table_that_fits_and_verifies(
     assert picture.read_bytes().startswith(b"\x89PNG")
     records = files.read_jsonl(calibrated[0] / "verification.jsonl")
     assert len(records) == len({record["restriction"] for record in records}) > 10
+
+
+def test_pilot_turns_recorded_episodes_into_a_certificate(
+    cli: Cli, calibrated: tuple[Path, subprocess.CompletedProcess[str]], dataset: Dataset, tmp_path: Path
+) -> None:
+    """The data's own episodes stand in: twenty of the cheapest and of the dearest."""
+    out, order = calibrated[0], dataset.cost_returns.argsort()
+    cheap, dear = tmp_path / "cheap.hdf5", tmp_path / "dear.hdf5"
+    save(dataset.select([order[0]] * 20), cheap)
+    save(dataset.select([order[-1]] * 20), dear)
+    done = cli("pilot", out, "--budget", "10", "--log", f"0.5={cheap}", f"1={dear}")
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "passed" in words
+    assert "too costly" in words
+    assert "certificate from 20 real episodes at 90%: LSPC-O at eps 0.5 costs at most 10 per episode" in words
+    assert max(map(len, done.stdout.splitlines()[:-2])) <= 80
+    path = out / "policy" / "seed-0" / "certificate-10.json"
+    assert done.stdout.split()[-2:] == ["certificate:", str(path)]
+    assert files.read_json(path)["restriction"] == 0.5
+
+    done = cli("pilot", out, "--budget", "10", "--log", f"1={dear}", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["restriction"] is None
+    done = cli("pilot", out, "--budget", "10", "--log", "dear.hdf5")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "lspc: --log dear.hdf5: write EPS=FILE, such as 0.5=pilot.hdf5"
 
 
 def test_export_writes_policy_and_card(

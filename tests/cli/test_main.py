@@ -9,8 +9,8 @@ import pytest
 from helpers.cli import Cli
 
 VERBS = [
-    "inspect", "collect", "train", "evaluate", "calibrate", "export", "render", "report", "bench", "figure", "theory",
-    "algos", "tasks", "doctor",
+    "inspect", "collect", "train", "evaluate", "calibrate", "pilot", "export", "render", "report", "bench", "figure",
+    "theory", "algos", "tasks", "doctor",
 ]  # fmt: skip
 
 

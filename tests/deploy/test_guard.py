@@ -12,9 +12,11 @@ from jaxtyping import Array
 from lspc.acting import Seen
 from lspc.algos.base import Spec
 from lspc.calibration import fitted_q
+from lspc.calibration.margins import Margin
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.deploy import guard
+from lspc.deploy.alarm import Alarm
 from lspc.deploy.guard import NOT_FINITE, TOO_COSTLY, TRUSTED, Guard
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy
@@ -60,13 +62,15 @@ def test_lspc_o_acts_while_its_cost_fits(watched: Guard, seen: np.ndarray, actio
             action = watched.act(seen, budget_left=budget, steps_left=steps_left)
             np.testing.assert_allclose(action, wanted, atol=1e-6)
             assert action.shape == (2,)
-    assert watched.interventions == {"steps": 9, "too_costly": 3, "unfamiliar": 0, "not_finite": 0}
+    wanted = {"steps": 9, "too_costly": 3, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 @pytest.mark.parametrize("budget", [0.0, -3.0])
 def test_a_spent_budget_leaves_lspc_s_alone(watched: Guard, seen: np.ndarray, actions: tuple, budget: float) -> None:
     np.testing.assert_allclose(watched.act(seen, budget_left=budget, steps_left=1), actions[1], atol=1e-6)
-    assert watched.interventions == {"steps": 1, "too_costly": 1, "unfamiliar": 0, "not_finite": 0}
+    wanted = {"steps": 1, "too_costly": 1, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 def test_nothing_left_is_enough_for_what_costs_nothing(uncentred: Dataset, seen: np.ndarray, actions: tuple) -> None:
@@ -74,10 +78,13 @@ def test_nothing_left_is_enough_for_what_costs_nothing(uncentred: Dataset, seen:
     np.testing.assert_allclose(free.act(seen, budget_left=0.0, steps_left=HORIZON), actions[0], atol=1e-6)
 
 
-def test_the_ensembles_mean_counts(uncentred: Dataset) -> None:
-    asked = jnp.asarray(uncentred.observations[:1]), jnp.zeros((1, 2)), jnp.full(1, 8.0)
-    found = guard.predict_cost(untrained(uncentred), guard_models(Spec.of(uncentred), (0.1, 0.3)), *asked)
-    assert found.tolist() == pytest.approx([8 * 0.2])
+def test_the_mean_counts_with_its_margin(uncentred: Dataset) -> None:
+    """Members that expect 0.8 and 2.4: 1.6, a tenth of (1.6 + 1), and two standard deviations of 1.13."""
+    asked = jnp.asarray(uncentred.observations[:1]), jnp.zeros((1, 2)), jnp.full(1, 8.0), jnp.asarray(1.0)
+    models = guard_models(Spec.of(uncentred), (0.1, 0.3))
+    found = guard.bound_cost(models, Margin(0.1, 1.0), *asked)
+    assert found.tolist() == pytest.approx([1.6 + 0.26 + 2 * 1.6 / np.sqrt(2)], rel=1e-5)
+    assert guard.bound_cost(models, Margin(1e9, 1.0), *asked).tolist() == [800.0]  # no step costs more than 100
 
 
 class Echo(fitted_q.FittedQ):
@@ -93,8 +100,57 @@ def test_the_prediction_is_for_the_eps_that_acts(uncentred: Dataset) -> None:
     echo = Echo(**{field.name: getattr(found.fitted_q, field.name) for field in fields(found.fitted_q)})
     found, policy = GuardModels(echo, found.landmarks), untrained(uncentred)
     asked = jnp.asarray(uncentred.observations[:1]), jnp.zeros((1, 2)), jnp.full(1, 10.0)
-    costs = [guard.predict_cost(policy.at(eps), found, *asked).item() for eps in (0.02, 1.0, 2.0)]
+    costs = [guard.bound_cost(found, Margin(0.0, 1.0), *asked, jnp.asarray(eps)).item() for eps in (0.02, 1.0, 2.0)]
     assert costs == pytest.approx([0.2, 10.0, 20.0])
+    # Six eps from 0.02 to 2: of 10 steps, each of which costs eps, the largest that fits is chosen.
+    watched, seen = Guard(policy.at(2.0), found, made()), uncentred.observations[0]
+    card = {"spec": {"observation_dim": 7}}
+    for budget, eps in ((20.1, 2.0), (19.9, 1.604), (8.2, 0.812), (0.3, 0.02)):
+        wanted = TrainedPolicy(policy.at(eps), "LSPC-O", card).act(seen)
+        np.testing.assert_allclose(watched.act(seen, budget_left=budget, steps_left=10), wanted, atol=1e-6)
+    careful = TrainedPolicy(policy, "LSPC-S", card).act(seen)
+    np.testing.assert_allclose(watched.act(seen, budget_left=0.1, steps_left=10), careful, atol=1e-6)
+    assert watched.interventions == {"steps": 5, "too_costly": 1, "unfamiliar": 0, "lowered": 3, "alarmed": 0}
+
+
+class CarefulCosts(Echo):
+    """Expects its parameter too, and far more of one kind of action: LSPC-S's, in the test below."""
+
+    def __call__(self, observations: Array, actions: Array, steps_left: Array, parameters: Array) -> Array:
+        dear = jnp.abs(actions - self.normaliser.mean[None, : actions.shape[-1]]).max(axis=-1) < 1e-4
+        told = super().__call__(observations, actions, steps_left, jnp.broadcast_to(parameters, steps_left.shape))
+        return told + 50.0 * dear[..., None]
+
+
+def test_lspc_s_does_not_act_where_it_is_predicted_to_cost_more(uncentred: Dataset) -> None:
+    policy, seen = untrained(uncentred).at(2.0), uncentred.observations[0]
+    card, base = {"spec": {"observation_dim": 7}}, guard_models(Spec.of(uncentred))
+    careful = TrainedPolicy(policy, "LSPC-S", card).act(seen)
+    marked = eqx.tree_at(lambda q: q.normaliser.mean, base.fitted_q,
+                         jnp.tile(jnp.pad(jnp.asarray(careful), (0, 5)), (2, 1)))  # fmt: skip
+    names = [field.name for field in fields(marked)]
+    models = GuardModels(CarefulCosts(**{name: getattr(marked, name) for name in names}), base.landmarks)
+    watched = Guard(policy, models, made())
+    cheapest = TrainedPolicy(policy.at(0.02), "LSPC-O", card).act(seen)
+    assert np.abs(cheapest - careful).max() > 1e-3
+    np.testing.assert_allclose(watched.act(seen, budget_left=0.0, steps_left=10), cheapest, atol=1e-6)
+    assert watched.interventions["too_costly"] == 1
+
+
+def test_after_an_alarm_lspc_s_acts_alone(watched: Guard, seen: np.ndarray, actions: tuple) -> None:
+    with pytest.raises(UserError, match="no alarm watches this guard"):
+        watched.observe(3.0)
+    watched.watch(Alarm(10.0, 50.0))
+    assert watched.observe(3.0) == "ok"
+    np.testing.assert_allclose(watched.act(seen, budget_left=1e6, steps_left=HORIZON), actions[0], atol=1e-6)
+    while watched.observe(40.0) == "ok":
+        pass
+    assert watched.alarm is not None
+    assert "the mean cost is not at most 10 any more" in watched.alarm.why
+    np.testing.assert_allclose(watched.act(seen, budget_left=1e6, steps_left=HORIZON), actions[1], atol=1e-6)
+    pooled = watched.for_episodes(1e6)(question(seen[None], [0], [0.0], [0], [1_000_000]))
+    np.testing.assert_allclose(pooled, actions[1][None], atol=1e-6)
+    assert watched.interventions == {"steps": 3, "too_costly": 0, "unfamiliar": 0, "lowered": 0, "alarmed": 2}
 
 
 def test_an_unfamiliar_state_is_lspc_s_whatever_the_budget(uncentred: Dataset, seen: np.ndarray) -> None:
@@ -109,13 +165,15 @@ def test_an_unfamiliar_state_is_lspc_s_whatever_the_budget(uncentred: Dataset, s
             wanted = TrainedPolicy(policy, variant, card).act(observation)
             action = watched.act(observation, budget_left=1e6, steps_left=HORIZON)
             np.testing.assert_allclose(action, wanted, atol=1e-6)
-    assert watched.interventions == {"steps": 6, "too_costly": 0, "unfamiliar": 4, "not_finite": 0}
+    wanted = {"steps": 6, "too_costly": 0, "unfamiliar": 4, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 def test_a_state_that_is_both_strange_and_costly_counts_once(uncentred: Dataset, seen: np.ndarray) -> None:
     watched = Guard(untrained(uncentred), guard_models(Spec.of(uncentred)), made(familiar_within=3.0))
     watched.act(seen + 1e4, budget_left=0.0, steps_left=1)
-    assert watched.interventions == {"steps": 1, "too_costly": 0, "unfamiliar": 1, "not_finite": 0}
+    wanted = {"steps": 1, "too_costly": 0, "unfamiliar": 1, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 def test_the_nearest_of_several_landmarks_counts(uncentred: Dataset) -> None:
@@ -136,7 +194,8 @@ def test_a_batch_shares_what_is_left_and_each_row_is_counted(
     assert chosen.shape == (2, 3, 2)
     np.testing.assert_allclose(chosen[0, 0], actions[0], atol=1e-6)
     watched.act(rows, budget_left=0.0, steps_left=HORIZON)
-    assert watched.interventions == {"steps": 12, "too_costly": 6, "unfamiliar": 0, "not_finite": 0}
+    wanted = {"steps": 12, "too_costly": 6, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 @pytest.mark.parametrize("steps", [0, -1, HORIZON + 1, np.nan])
@@ -194,13 +253,15 @@ def test_every_episode_of_the_pool_has_its_own_book(watched: Guard, uncentred: D
     check([4, 0], [0.0, 7.0], [careful, bold])  # the second lane begins anew: old costs are forgotten
     check([5, 1], [0.0, 0.0], [careful, bold])
     check([1, 6], [0.0, 0.0], [bold, careful], lanes=(9, 4))  # lanes, not rows, hold the books
-    assert watched.interventions == {"steps": 14, "too_costly": 5, "unfamiliar": 0, "not_finite": 0}
+    wanted = {"steps": 14, "too_costly": 5, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 def test_spare_rows_of_the_pool_are_not_counted(watched: Guard, uncentred: Dataset) -> None:
     rows = np.concatenate([uncentred.observations[:1], np.zeros((1, 7), np.float32)])
     watched.for_episodes(0.0)(question(rows, [0, 0], [0.0, 0.0], [0, 1], [1_000_000, 0]))
-    assert watched.interventions == {"steps": 1, "too_costly": 1, "unfamiliar": 0, "not_finite": 0}
+    wanted = {"steps": 1, "too_costly": 1, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 def test_an_episode_longer_than_the_datas_is_not_free(watched: Guard, uncentred: Dataset, actions: tuple) -> None:

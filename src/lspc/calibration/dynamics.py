@@ -154,7 +154,7 @@ def fit(
 
 @eqx.filter_jit
 def _roll_out(models: DynamicsModel, family: PolicyFamily, begin: Array, parameters: Array, horizon: int) -> Array:
-    """All parameters at once, one member after the other: (members, parameters, 2)."""
+    """All parameters at once, one member after the other: (members, parameters, starts, 2)."""
 
     def roll_out_member(model: DynamicsModel) -> Array:
         def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
@@ -164,15 +164,15 @@ def _roll_out(models: DynamicsModel, family: PolicyFamily, begin: Array, paramet
 
         shape = (parameters.shape[0], begin.shape[0])
         start = jnp.broadcast_to(begin, (*shape, begin.shape[1])), jnp.ones(shape), jnp.zeros((*shape, 2))
-        return jax.lax.scan(step, start, None, horizon)[0][2].mean(axis=1)
+        return jax.lax.scan(step, start, None, horizon)[0][2]
 
     return jax.lax.map(roll_out_member, models)
 
 
 def roll_out(
     models: DynamicsModel, family: PolicyFamily, observations: np.ndarray, parameters: np.ndarray, horizon: int
-) -> Float[np.ndarray, "members parameters 2"]:
-    """Mean reward and cost of whole episodes under each policy of the family, in each member."""
+) -> Float[np.ndarray, "members parameters starts 2"]:
+    """Reward and cost of whole episodes under each policy of the family, in each member, from each start."""
     places = np.linspace(0, len(observations) - 1, min(INITIAL_STATES, len(observations))).astype(int)
     begin = jnp.asarray(observations[places])
     return np.asarray(_roll_out(models, family, begin, jnp.asarray(parameters, jnp.float32), horizon), np.float64)

@@ -40,6 +40,7 @@ class Rows(NamedTuple):
     """Reward and cost."""
     next_observations: Float[Array, "rows observation"]
     ends: Float[Array, " rows"]
+    """Whether nothing follows: a terminal state. At the horizon no steps are left, which says the same."""
     steps_left: Float[Array, " rows"]
     """Until the horizon, this one included."""
     episode: Int[Array, " rows"]
@@ -97,7 +98,8 @@ def tabulate(dataset: Dataset, horizon: int) -> Rows:
         jnp.asarray(dataset.actions),
         jnp.stack([jnp.asarray(dataset.rewards), jnp.asarray(dataset.costs)], axis=-1),
         jnp.asarray(dataset.next_observations),
-        jnp.asarray(dataset.terminated | dataset.truncated, jnp.float32),
+        # A time-out before the horizon ends the record, not the episode: what would have followed still counts.
+        jnp.asarray(dataset.terminated, jnp.float32),
         jnp.asarray(horizon - (np.arange(dataset.transitions) - starts), jnp.float32),
         jnp.asarray(ensemble.number_episodes(dataset)),
     )

@@ -15,7 +15,7 @@ from lspc.calibration import dynamics, fitted_q, storage
 from lspc.calibration.choosing import FEWEST_NEAR, Calibration, Point
 from lspc.calibration.familiarity import choose_landmarks
 from lspc.calibration.families import LspcFamily
-from lspc.calibration.margins import Margin, measure_margins
+from lspc.calibration.margins import Margin, measure_margins, measure_spread
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -93,7 +93,8 @@ def calibrate(
         q_ensemble, family, jnp.asarray(dataset.initial_observations), jnp.asarray(grid, jnp.float32)
     )
     second_opinion = np.asarray(returns, np.float64).mean(axis=(0, 2))
-    curve = _draw_curve(grid, values, second_opinion, cost_margin, reward_margin)
+    largest = horizon * float(dataset.costs.max())
+    curve = _draw_curve(grid, values, second_opinion, cost_margin, reward_margin, largest)
     landmarks, limit = choose_landmarks(learned, held_out, seed)
     calibration = Calibration(
         training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(q_config), curve, replays, cost_margin,
@@ -103,17 +104,26 @@ def calibrate(
 
 
 def _draw_curve(
-    grid: np.ndarray, values: np.ndarray, second_opinion: np.ndarray, cost_margin: Margin, reward_margin: Margin
+    grid: np.ndarray,
+    values: np.ndarray,
+    second_opinion: np.ndarray,
+    cost_margin: Margin,
+    reward_margin: Margin,
+    largest: float,
 ) -> tuple[Point, ...]:
-    """`values` (members, eps, 2) with margins around their means, beside fitted Q evaluation's (eps, 2)."""
+    """`values` (members, eps, starts, 2) with margins around their means, beside fitted Q evaluation's (eps, 2).
+
+    No cost is below 0 or above `largest`, that of an episode whose every step costs as much as any in the data.
+    """
     curve = []
     for i, eps in enumerate(grid):
-        (reward, cost), (reward_spread, cost_spread) = values[:, i].mean(0).tolist(), values[:, i].std(0).tolist()
-        cost_estimate = cost_margin.around(cost, cost_spread)
+        reward, cost = values[:, i].mean(axis=(0, 1)).tolist()
+        reward_spread, cost_spread = (measure_spread(values[:, i, :, signal]) for signal in (0, 1))
+        estimate = cost_margin.around(cost, cost_spread)
         curve.append(
             Point(
                 round(float(eps), 6),
-                replace(cost_estimate, low=max(0.0, cost_estimate.low)),
+                replace(estimate, low=max(0.0, estimate.low), high=min(largest, estimate.high)),
                 reward_margin.around(reward, reward_spread),
                 fitted_cost=float(second_opinion[i, 1]),
                 fitted_reward=float(second_opinion[i, 0]),

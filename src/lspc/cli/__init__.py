@@ -18,6 +18,7 @@ VERBS = {
     "train": ("train", "learn a policy from a dataset"),
     "evaluate": ("evaluate", "measure a run's policies in the simulator"),
     "calibrate": ("calibrate", "choose eps for a cost budget, from data alone"),
+    "pilot": ("pilot", "prove with real episodes that a cost budget is kept"),
     "export": ("export", "write a policy as ONNX, to run where the robot is"),
     "render": ("evaluate", "film episodes of a run's policy"),
     "report": ("report", "write a page about runs or a bench"),

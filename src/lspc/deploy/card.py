@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lspc import algos, files
 from lspc.algos.lspc import LspcPolicy
+from lspc.runs import layout
 from lspc.version import __version__
 
 if TYPE_CHECKING:
@@ -86,15 +87,15 @@ def _expected(exported: Exported) -> str:
     lines = ["## What to expect", ""]
     if choice and choice.cost and choice.reward and calibration:
         lines += [
-            "| of an episode | predicted from data | interval | measured |",
+            "| of an episode | estimate from logs | interval | measured |",
             "|---|---|---|---|",
             f"| cost | {choice.cost.mean:.3g} | {choice.cost.low:.3g} to {choice.cost.high:.3g} | "
             f"{_told(measured, 'cost')} |",
             f"| reward | {choice.reward.mean:.4g} | {choice.reward.low:.4g} to {choice.reward.high:.4g} | "
             f"{_told(measured, 'reward')} |",
             "",
-            f"Intervals are meant to hold the truth {calibration.confidence:.0%} of the time. The predictions come "
-            "from dynamics models learned from the data, and were checked on held-out episodes.",
+            f"Estimates from logs: by dynamics models learned from the data and checked on held-out episodes. "
+            f"Intervals are meant to hold the truth {calibration.confidence:.0%} of the time; nothing guarantees it.",
         ]
     elif calibration:
         lines += _curve(calibration)
@@ -103,9 +104,25 @@ def _expected(exported: Exported) -> str:
             "Neither predicted (`lspc calibrate`) nor measured" if exported.has_safe_action else "Not measured"
         )
         lines.append(f"{predicted} (`lspc evaluate`) yet.")
+    lines += _certified(exported)
     if measured:
         lines += [_measured(exported, measured)] if lines[-1] == "" else ["", _measured(exported, measured)]
     return "\n".join(lines)
+
+
+def _certified(exported: Exported) -> list[str]:
+    """What `lspc pilot` proved of this eps for this budget, if it did."""
+    folder, choice = exported.policy.folder, exported.choice
+    if folder is None or choice is None or not layout.certificate_path(folder, choice.budget).exists():
+        return []
+    from lspc.calibration import certificate
+
+    found = certificate.load(folder, choice.budget)
+    proved = [stage for stage in found.stages if stage.passed and stage.restriction == choice.restriction]
+    return [
+        "",
+        *(f"Certificate from real episodes ({found.source}): {stage.explain(found.claim)}." for stage in proved),
+    ]
 
 
 def _measured(exported: Exported, measured: dict[str, float]) -> str:
@@ -121,7 +138,7 @@ def _curve(calibration: "Calibration") -> list[str]:
     last = len(calibration.curve) - 1
     shown = [calibration.curve[i] for i in sorted({round(last * share / 5) for share in range(6)})]
     return [
-        "| eps | predicted cost of an episode | interval | predicted reward | interval |",
+        "| eps | estimated cost of an episode | interval | estimated reward | interval |",
         "|---|---|---|---|---|",
         *(
             f"| {p.restriction:.3g} | {p.cost.mean:.3g} | {p.cost.low:.3g} to {p.cost.high:.3g} | "
@@ -129,7 +146,8 @@ def _curve(calibration: "Calibration") -> list[str]:
             for p in shown
         ),
         "",
-        f"Predicted from data alone; intervals are meant to hold the truth {calibration.confidence:.0%} of the time.",
+        f"Estimates from logs; intervals are meant to hold the truth {calibration.confidence:.0%} of the time, which "
+        "nothing guarantees.",
     ]
 
 

@@ -21,6 +21,7 @@ from rich.table import Column, Table
 from lspc.errors import visible
 
 if TYPE_CHECKING:  # a table of tasks should not wait for JAX
+    from lspc.calibration.certificate import Certificate
     from lspc.calibration.check import Verification
     from lspc.calibration.choosing import Calibration, Choice
     from lspc.doctor import Check
@@ -150,7 +151,7 @@ def calibration_table(
     found: "Calibration", choices: "Sequence[Choice]", verified: "Verification | None" = None
 ) -> Table:
     """One row for each budget; what could not be chosen says why."""
-    table = Table(title="eps for a cost budget, from data alone", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(title="eps for a cost budget: estimates from logs", box=box.SIMPLE_HEAD, padding=(0, 1))
     names = ["budget", "eps", "predicted cost", "predicted reward"]
     for name in [*names, "true cost", "best eps", "reward lost"] if verified else names:
         table.add_column(name, justify="right")
@@ -174,7 +175,8 @@ def calibration_table(
         table.add_row(*row)
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
-        f"In brackets: {found.confidence:.0%} intervals. On held-out stretches replayed in the models, in "
+        f"In brackets: {found.confidence:.0%} intervals, which nothing guarantees (`lspc pilot` proves). "
+        "On held-out stretches replayed in the models, in "
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
     )
@@ -190,6 +192,28 @@ def calibration_table(
 
 def _estimate(estimate: "Interval") -> str:
     return f"{estimate.mean:.4g}\n[dim]\\[{estimate.low:.4g}, {estimate.high:.4g}]"
+
+
+def certificate_table(found: "Certificate") -> Table:
+    """One row for each eps that was tried."""
+    claim = found.claim
+    title = f"mean cost of an episode, from real episodes; budget {claim.budget:g}"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1))
+    for name in ("eps", "episodes", "measured cost", "at most", "measured reward"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for stage in found.stages:
+        verdict = "[green]passed" if stage.passed else "[red]too costly" if stage.too_costly else "[yellow]not proved"
+        more = "" if stage.more is None or stage.too_costly else f"\n[dim]about {stage.more} more"
+        table.add_row(
+            f"{stage.restriction:.2f}", f"{len(stage.costs)}", f"{stage.mean_cost:.3g}", f"{stage.upper_bound:.3g}",
+            f"{stage.mean_reward:.4g}", verdict + more,
+        )  # fmt: skip
+    table.caption = (
+        f"At most: the mean is below this with {claim.confidence:.0%} confidence, whatever the costs' distribution, "
+        f"if no episode can cost more than {claim.bound:g} ({claim.bound_from})."
+    )
+    return table
 
 
 def profile_table(profile: dict[str, Any], name: str) -> Table:

@@ -20,6 +20,8 @@ WEIGHTS, CARD = "weights.safetensors", "card.json"
 """Of a policy's folder; the card is written last, so that a folder with a card is complete."""
 CALIBRATION, FITTED_Q = "calibration.json", "fitted_q.safetensors"
 """Of a policy's folder, after `lspc calibrate`."""
+CERTIFICATE = "certificate-"
+"""How the name of a certificate in a policy's folder begins, after `lspc pilot`; the budget follows."""
 
 
 def config_path(run: Path) -> Path:
@@ -68,3 +70,13 @@ def calibration_paths(run: Path) -> list[Path]:
     """What `lspc calibrate` left for each training seed."""
     beside_policies = sorted(policy_folder(run, 0).parent.glob(f"seed-*/{CALIBRATION}"))
     return [path for path in (run / CALIBRATION, *beside_policies) if path.exists()]
+
+
+def certificate_path(policy: Path, budget: float) -> Path:
+    """What `lspc pilot` leaves for a budget in a policy's folder."""
+    return policy / f"{CERTIFICATE}{budget:g}.json"
+
+
+def certificate_paths(run: Path) -> list[Path]:
+    """What `lspc pilot` left for each training seed and budget."""
+    return sorted(policy_folder(run, 0).parent.glob(f"seed-*/{CERTIFICATE}*.json"))

@@ -442,7 +442,7 @@ function restriction(body) {
     return true;
   };
   function budgets(calibration) {
-    const sure = calibration.confidence ? ` with ${percent(calibration.confidence)} confidence` : "";
+    const sure = calibration.confidence ? ` by estimates meant to hold ${percent(calibration.confidence)} of the time` : "";
     return el("p", { class: "quiet", id: "calibrated" }, el("code", {}, "lspc calibrate"), ` chose, from the data of ${calibration.run} alone${calibration.seed === null ? "" : ` for seed ${calibration.seed}`}${sure}: `,
       listed(calibration.budgets.map((each) => `${each.restriction === null ? "no eps" : `eps ${short(each.restriction)}`} for budget ${short(each.budget)}`)), ".");
   }

@@ -1,0 +1,151 @@
+"""A run's certificate: from logs and from the simulator, what it carries, and what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.calibrated import add_calibration, finished_run
+from helpers.data import small_dataset
+
+from lspc import algos, files, training
+from lspc.calibration import certificate
+from lspc.calibration.certificate import hash_weights, load, run_pilot
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import load_policy
+from lspc.version import __version__
+
+
+@pytest.fixture(scope="module")
+def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Episodes of the data have 50 steps, each of which costs 1 at most."""
+    return finished_run(dataset, tmp_path_factory.mktemp("runs") / "tiny")
+
+
+def recorded(
+    run: Path, dataset: Dataset, eps: float, cost: float, reward: float = 1.0, episodes: int = 20
+) -> Dataset:
+    """Whole episodes with the policy's own actions, of which each costs as much."""
+    log = dataset.select(range(episodes))
+    costs = np.full(log.transitions, cost / 50, np.float32)
+    actions = load_policy(run, restriction=eps).act(log.observations)
+    return replace(log, actions=actions, costs=costs, rewards=np.full(log.transitions, reward / 50, np.float32))
+
+
+@pytest.fixture(scope="module")
+def logs(run: Path, dataset: Dataset) -> dict[float, Dataset]:
+    """Four eps, of which the third costs too much; the first earns most."""
+    made = {0.2: (1.0, 30.0), 0.5: (2.0, 20.0), 1.0: (30.0, 90.0), 1.5: (0.0, 99.0)}
+    return {eps: recorded(run, dataset, eps, cost, reward) for eps, (cost, reward) in made.items()}
+
+
+def test_logs_become_a_certificate_beside_the_policy(run: Path, dataset: Dataset, logs: dict[float, Dataset]) -> None:
+    found, path = run_pilot(run, 10.0, logs=logs, command="lspc pilot somewhere")
+    assert [(stage.restriction, stage.passed) for stage in found.stages] == [(0.2, True), (0.5, True), (1.0, False)]
+    assert found.restriction == 0.2  # both passed, and it earned more
+    assert found.untested == (1.5,)
+    assert (found.claim.bound, found.claim.confidence) == (50.0, 0.9)
+    assert found.claim.bound_from == "50 steps times 1, the largest cost of a step in the data"
+    assert found.episodes == 20
+    assert found.notes == ()
+    folder = run / "policy" / "seed-0"
+    assert path == folder / "certificate-10.json"
+    written = files.read_json(path)
+    assert written["dataset"] == dataset.fingerprint
+    assert written["weights"] == hash_weights(folder)
+    assert (written["lspc_version"], written["command"]) == (__version__, "lspc pilot somewhere")
+    assert written["stages"][1]["costs"] == pytest.approx([2.0] * 20)
+    assert written["claim"] == {
+        "budget": 10.0, "bound": 50.0, "bound_from": found.claim.bound_from, "confidence": 0.9, "test": "betting",
+    }  # fmt: skip
+    assert "certificate from 20 real episodes at 90%: LSPC-O at eps 0.2 costs at most 10" in written["words"][-1]
+    assert "not tried, because a smaller eps failed: 1.5" in written["words"]
+    assert load(folder, 10) == found
+
+
+def test_when_nothing_passes_it_says_so(run: Path, dataset: Dataset) -> None:
+    found, path = run_pilot(run, 12.5, logs={0.5: recorded(run, dataset, 0.5, 30.0)})
+    assert (found.restriction, found.episodes) == (None, 0)
+    assert found.explain().splitlines()[-1].startswith("no certificate: no eps was proved to cost at most 12.5")
+    assert path.name == "certificate-12.5.json"
+
+
+def test_a_certificate_is_of_these_weights_alone(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    folder = run / "policy" / "seed-0"
+    with pytest.raises(UserError, match="has no certificate for budget 7: run `lspc pilot`"):
+        load(folder, 7)
+    _, path = run_pilot(run, 11.0, logs={0.5: recorded(run, dataset, 0.5, 1.0)})
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "weights.safetensors").write_bytes(b"others")
+    (other / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(UserError, match="is of other weights"):
+        load(other, 11)
+    values = files.read_json(path)
+    files.write_json(other / path.name, {**values, "stages": [{**values["stages"][0], "passed": "yes"}]})
+    with pytest.raises(UserError, match=r"stages\[0\].passed must be true or false"):
+        load(other, 11)
+
+
+def test_a_stated_bound_counts_and_an_episode_beyond_it_is_an_error(run: Path, dataset: Dataset) -> None:
+    cheap = {0.5: recorded(run, dataset, 0.5, 2.0)}
+    assert run_pilot(run, 4.0, logs=cheap)[0].restriction is None
+    stated, _ = run_pilot(run, 4.0, logs=cheap, bound=8.0)
+    assert (stated.restriction, stated.claim.bound_from) == (0.5, "stated with --bound")
+    with pytest.raises(UserError, match=r"cost 2, but the largest cost of an episode is said to be 1.5"):
+        run_pilot(run, 1.0, logs=cheap, bound=1.5)
+
+
+def test_actions_that_are_not_the_policys_are_mentioned(run: Path, dataset: Dataset) -> None:
+    log = recorded(run, dataset, 0.5, 1.0)
+    found, _ = run_pilot(run, 10.0, logs={0.5: replace(log, actions=log.actions[::-1] * 0 + 1)})
+    assert "its actions differ from the policy's at eps 0.5 by" in found.notes[0]
+    assert found.notes[0] in found.explain().splitlines()
+    with pytest.raises(UserError, match="of sizes 3 and 2; the policy's are 7 and 2"):
+        run_pilot(run, 10.0, logs={0.5: replace(
+            log, observations=log.observations[:, :3], next_observations=log.next_observations[:, :3]
+        )})  # fmt: skip
+
+
+def test_which_eps_are_proposed(run: Path, dataset: Dataset) -> None:
+    """With a calibration: the least, the chosen one and one between; without: some of all."""
+    policy = load_policy(run)
+    assert certificate._propose(policy, 12.0) == [0.02, 0.515, 1.01, 1.505, 2.0]
+    add_calibration(run, dataset)
+    assert certificate._propose(policy, 12.0) == [0.02, 0.26, 0.5]
+    assert certificate._propose(policy, 3.0) == [0.02, 0.515, 1.01, 1.505, 2.0]
+
+
+def test_what_cannot_be_piloted_is_refused(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    log = recorded(run, dataset, 0.5, 1.0)
+    bc = algos.get("bc").Config(steps=2, batch_size=32, hidden=(8, 8))
+    cloned = training.train(dataset, tmp_path / "bc", bc, method="bc")
+    nowhere = training.train(small_dataset(seed=1), tmp_path / "own", algos.get("lspc").Config(
+        steps=2, batch_size=32, hidden=(8, 8), latent_dim=4
+    ))  # fmt: skip
+    refused: list[tuple[Path, float, dict[str, Any], str]] = [
+        (cloned, 10.0, {"logs": {0.5: log}}, "a pilot tries LSPC-O"),
+        (nowhere, 10.0, {}, "was not trained for a task: say --on TASK, or --log EPS=FILE"),
+        (run, 10.0, {"logs": {0.5: log}, "task": "BallRun"}, "give one of the two"),
+        (run, 10.0, {"logs": {7.0: log}}, "trained for every eps from 0.02 to 2, not for 7"),
+        (run, 5.0, {"episodes": 20}, "--episodes 20 cannot prove a mean of at most 5 where an episode may cost 100: "
+                                     "even 47 episodes without any cost would not; say --episodes 48"),
+        (run, 0.0, {"logs": {0.5: log}}, "no number of episodes proves a mean of 0"),
+    ]  # fmt: skip
+    for place, budget, options, told in refused:
+        with pytest.raises(UserError, match=told):
+            run_pilot(place, budget, **options)
+
+
+@pytest.mark.simulator
+def test_the_simulators_episodes_are_the_same_again(run: Path) -> None:
+    """A bound just above the budget needs few episodes; more of them begin with the same."""
+    options: dict[str, Any] = {"restrictions": [0.5, 0.02], "workers": 0, "bound": 120.0}
+    found, _ = run_pilot(run, 90.0, episodes=10, **options)
+    again, _ = run_pilot(run, 90.0, episodes=20, **options)
+    assert found.source == "simulator: BallRun, episode seeds from 2000000"
+    assert found.stages[0].restriction == 0.02
+    assert len(found.stages[0].costs) == 10
+    assert again.stages[0].costs[:10] == found.stages[0].costs
