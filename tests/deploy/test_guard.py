@@ -117,7 +117,7 @@ class CarefulCosts(Echo):
     def __call__(self, observations: Array, actions: Array, steps_left: Array, parameters: Array) -> Array:
         dear = jnp.abs(actions - self.normaliser.mean[None, : actions.shape[-1]]).max(axis=-1) < 1e-4
         told = super().__call__(observations, actions, steps_left, jnp.broadcast_to(parameters, steps_left.shape))
-        return told + 50.0 * dear[..., None]
+        return told + jnp.where(dear, 50.0, 0.0)[..., None]
 
 
 def test_lspc_s_does_not_act_where_it_is_predicted_to_cost_more(uncentred: Dataset) -> None:
