@@ -156,7 +156,8 @@ def calibrated_run(dataset: Dataset, tmp_path: Path) -> Path:
 
 def test_lspc_s_does_not_act_as_lspc_o_when_given_a_budget(calibrated_run: Path, dataset: Dataset) -> None:
     careful = load_policy(calibrated_run, variant="LSPC-S")
-    for asked in ({"budget": 40.0}, {"budget_left": 4.0, "steps_left": 10}):
+    asked_for: list[dict[str, Any]] = [{"budget": 40.0}, {"budget_left": 4.0, "steps_left": 10}]
+    for asked in asked_for:
         with pytest.raises(UserError, match="this is LSPC-S, which no budget changes: load LSPC-O"):
             careful.act(dataset.observations[0], **asked)
 

@@ -88,7 +88,14 @@ def test_the_guard_lets_no_nan_pass(dataset: Dataset) -> None:
     with pytest.warns(UserWarning, match="action was NaN or infinite"):
         actions = broken.act(dataset.observations[:3], budget_left=100.0, steps_left=5)
     np.testing.assert_allclose(actions, TrainedPolicy(net, "LSPC-S", CARD).act(dataset.observations[:3]), atol=1e-6)
-    assert broken.interventions == {"steps": 3, "too_costly": 0, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 3}
+    assert broken.interventions == {
+        "steps": 3,
+        "too_costly": 0,
+        "unfamiliar": 0,
+        "lowered": 0,
+        "alarmed": 0,
+        "not_finite": 3,
+    }
     sound = Guard(net, models, made())
     with pytest.warns(UserWarning, match="action was NaN or infinite"):
         actions = sound.act(huge(dataset), budget_left=100.0, steps_left=5)

@@ -110,7 +110,8 @@ def test_the_prediction_is_for_the_eps_that_acts(uncentred: Dataset) -> None:
         np.testing.assert_allclose(watched.act(seen, budget_left=budget, steps_left=10), wanted, atol=1e-6)
     careful = TrainedPolicy(policy, "LSPC-S", card).act(seen)
     np.testing.assert_allclose(watched.act(seen, budget_left=0.1, steps_left=10), careful, atol=1e-6)
-    assert watched.interventions == {"steps": 5, "too_costly": 1, "unfamiliar": 0, "lowered": 3, "alarmed": 0}
+    wanted = {"steps": 5, "too_costly": 1, "unfamiliar": 0, "lowered": 3, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 class CarefulCosts(Echo):
@@ -119,7 +120,7 @@ class CarefulCosts(Echo):
     def __call__(self, observations: Array, actions: Array, steps_left: Array, parameters: Array) -> Array:
         dear = jnp.abs(actions - self.normaliser.mean[None, : actions.shape[-1]]).max(axis=-1) < 1e-4
         told = super().__call__(observations, actions, steps_left, jnp.broadcast_to(parameters, steps_left.shape))
-        return told + 50.0 * dear[..., None]
+        return told + jnp.where(dear, 50.0, 0.0)[..., None]
 
 
 def test_lspc_s_does_not_act_where_it_is_predicted_to_cost_more(uncentred: Dataset) -> None:
@@ -150,7 +151,8 @@ def test_after_an_alarm_lspc_s_acts_alone(watched: Guard, seen: np.ndarray, acti
     np.testing.assert_allclose(watched.act(seen, budget_left=1e6, steps_left=HORIZON), actions[1], atol=1e-6)
     pooled = watched.for_episodes(1e6)(question(seen[None], [0], [0.0], [0], [1_000_000]))
     np.testing.assert_allclose(pooled, actions[1][None], atol=1e-6)
-    assert watched.interventions == {"steps": 3, "too_costly": 0, "unfamiliar": 0, "lowered": 0, "alarmed": 2}
+    wanted = {"steps": 3, "too_costly": 0, "unfamiliar": 0, "lowered": 0, "alarmed": 2, "not_finite": 0}
+    assert watched.interventions == wanted
 
 
 def test_an_unfamiliar_state_is_lspc_s_whatever_the_budget(uncentred: Dataset, seen: np.ndarray) -> None:
