@@ -29,11 +29,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algos": {"data", "nets", "tasks"},
     "runs": {"algos", "data", "files", "tasks"},
     # At run time `policy.act(budget=...)` asks the calibration and the guard.
-    "policy": {"acting", "algos", "calibration", "checkpoints", "deploy", "files", "runs"},
+    "policy": {"acting", "algos", "calibration", "checkpoints", "data", "deploy", "files", "runs"},
     "training": {"algos", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
     "evaluation": {"acting", "algos", "data", "files", "policy", "runs", "sims", "tasks"},
     "calibration": {"algos", "checkpoints", "data", "evaluation", "files", "nets", "policy", "runs", "tasks"},
-    "deploy": {"acting", "algos", "calibration", "evaluation", "files", "nets", "policy", "runs"},
+    "deploy": {"acting", "algos", "calibration", "data", "evaluation", "files", "nets", "policy", "runs"},
     "doctor": {"sims", "system", "tasks"},
     # The live grid is drawn with the report's consoles, the report prints the bench's tables.
     "bench": {"algos", "data", "evaluation", "files", "report", "runs", "sims", "system", "tasks", "training"},
@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "algos", "api", "bench", "calibration", "data", "deploy", "doctor", "evaluation", "report", "sims", "tasks",
         "theory", "training",
     },
-    "__init__": {"api", "tasks"},
+    "__init__": {"api", "sims", "tasks"},
     "__main__": {"cli"},
 }  # fmt: skip
 NEVER = [

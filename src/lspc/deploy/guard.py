@@ -18,6 +18,7 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.calibration.choosing import Calibration
 from lspc.calibration.familiarity import nearest_distance
 from lspc.calibration.storage import GuardModels
+from lspc.data.bounds import Bounds
 from lspc.errors import UserError
 
 TRUSTED, TOO_COSTLY, UNFAMILIAR = range(3)
@@ -68,8 +69,11 @@ def decide(
 class Guard:
     """Decides step by step and keeps count."""
 
-    def __init__(self, policy: LspcPolicy, models: GuardModels, calibration: Calibration) -> None:
-        self._policy, self._horizon = policy, calibration.horizon
+    def __init__(
+        self, policy: LspcPolicy, models: GuardModels, calibration: Calibration, bounds: Bounds | None = None
+    ) -> None:
+        """The policy and the models know actions in [-1, 1]; the guard answers within `bounds`, the plant's."""
+        self._policy, self._horizon, self._bounds = policy, calibration.horizon, bounds or Bounds()
         self._decide = jax.jit(partial(decide, policy, models, calibration))
         self._count = Counter[int]()
 
@@ -90,7 +94,7 @@ class Guard:
         )
         decision = self._decide(jnp.asarray(batch), jnp.asarray(left), jnp.asarray(budget))
         self._count.update(np.asarray(decision.reasons).tolist())
-        return np.asarray(decision.actions).reshape(*observation.shape[:-1], -1)
+        return self._bounds.to_plant(np.asarray(decision.actions)).reshape(*observation.shape[:-1], -1)
 
     @property
     def interventions(self) -> dict[str, int]:
@@ -112,6 +116,6 @@ class Guard:
             remaining = np.array([budget - spent[lane] for lane in seen.lanes.tolist()], np.float32)
             decision = self._decide(jnp.asarray(seen.observations), jnp.asarray(left), jnp.asarray(remaining))
             self._count.update(np.asarray(decision.reasons)[seen.seeds > 0].tolist())
-            return np.asarray(decision.actions)
+            return self._bounds.to_plant(np.asarray(decision.actions))
 
         return act

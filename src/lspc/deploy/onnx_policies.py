@@ -20,6 +20,7 @@ from lspc.algos.fisor import FisorPolicy
 from lspc.algos.lspc import LspcPolicy
 from lspc.algos.parts import cvae, diffusion
 from lspc.algos.parts.gaussian import GaussianPolicy
+from lspc.data.bounds import Bounds
 from lspc.deploy.onnx_graph import Graph, Network, draw_normal, split_rows
 from lspc.errors import UserError
 
@@ -31,14 +32,19 @@ Q_VALUES = {
 }
 
 
-def build(policy: Policy, *, facts: dict[str, str], fixed: bool = False) -> onnx.ModelProto:
-    """The policy as a model; `fixed` takes eps and noise from the inputs, so that nobody changes them."""
+def build(
+    policy: Policy, *, facts: dict[str, str], fixed: bool = False, bounds: Bounds | None = None
+) -> onnx.ModelProto:
+    """The policy as a model; `fixed` takes eps and noise from the inputs, so that nobody changes them.
+
+    Its actions come out within `bounds`, [-1, 1] unless given.
+    """
     own = type(policy)
     # A subclass that acts in its own way would be exported as what it is not.
     kind = next((kind for kind in own.__mro__ if kind in DESCRIBE and kind.__call__ is own.__call__), None)
     if kind is None:
         raise UserError(f"{own.__name__} has no ONNX graph: describe it in lspc/deploy/onnx_policies.py")
-    graph = Graph(fixed=fixed)
+    graph = Graph(fixed=fixed, bounds=bounds)
     DESCRIBE[kind](graph, policy)
     return graph.to_model(facts)
 
@@ -46,8 +52,8 @@ def build(policy: Policy, *, facts: dict[str, str], fixed: bool = False) -> onnx
 def describe_bc(graph: Graph, policy: BcPolicy) -> None:
     seen = graph.observe(policy.normaliser)
     net = Network(graph, policy.net, seen, _size(policy))
-    graph.add("Tanh", net.output(net.of_observation), name="action")
-    graph.give("action", ["batch", _width(policy.net)], "within 1")
+    graph.add("Tanh", net.output(net.of_observation), name=graph.name_action("action"))
+    graph.give_action("action", _width(policy.net))
 
 
 def describe_gaussian(graph: Graph, policy: GaussianPolicy) -> None:
@@ -55,8 +61,9 @@ def describe_gaussian(graph: Graph, policy: GaussianPolicy) -> None:
     seen = graph.observe(policy.normaliser)
     noise = _take_noise(graph, policy.noise_dim)
     actor = Network(graph, policy.actor, seen, _size(policy))
-    graph.add("Tanh", draw_normal(graph, actor.output(actor.of_observation), noise, -5.0, 2.0), name="action")
-    graph.give("action", ["batch", policy.noise_dim], "within 1")
+    drawn = draw_normal(graph, actor.output(actor.of_observation), noise, -5.0, 2.0)
+    graph.add("Tanh", drawn, name=graph.name_action("action"))
+    graph.give_action("action", policy.noise_dim)
 
 
 def describe_bcq_lag(graph: Graph, policy: BcqLagPolicy) -> None:
@@ -69,8 +76,8 @@ def describe_bcq_lag(graph: Graph, policy: BcqLagPolicy) -> None:
     actor = Network(graph, policy.actor, seen, size)
     direction = graph.add("Tanh", actor.output(actor.with_input(proposed)))
     moved = graph.add("Add", proposed, graph.add("Mul", direction, graph.weight(policy.config.perturbation)))
-    graph.add("Clip", moved, graph.weight(-1.0), graph.weight(1.0), name="action")
-    graph.give("action", ["batch", _width(policy.decoder)], "within 1")
+    graph.add("Clip", moved, graph.weight(-1.0), graph.weight(1.0), name=graph.name_action("action"))
+    graph.give_action("action", _width(policy.decoder))
 
 
 def describe_lspc(graph: Graph, policy: LspcPolicy) -> None:
@@ -85,9 +92,9 @@ def describe_lspc(graph: Graph, policy: LspcPolicy) -> None:
     if "LSPC-S" in policy.variants:
         actions["safe_action"] = decoder.of_observation
     for name, first in actions.items():
-        graph.add("Tanh", decoder.output(first), name=name)
-        meaning = f"of {'LSPC-S' if name == 'safe_action' else policy.variants[0]}, within 1"
-        graph.give(name, ["batch", _width(policy.decoder)], meaning)
+        graph.add("Tanh", decoder.output(first), name=graph.name_action(name))
+        meaning = f"of {'LSPC-S' if name == 'safe_action' else policy.variants[0]}"
+        graph.give_action(name, _width(policy.decoder), meaning)
     names = [name for name in Q_VALUES if _action_of(name) in actions]
     asked = graph.take_flag("judge", "true asks the critics too; false unless given")
     q_values, nothing = _evaluate_critics(graph, policy, seen, names), _skip_critics(names)
@@ -119,7 +126,7 @@ def _evaluate_critics(graph: Graph, policy: LspcPolicy, seen: str, names: list[s
     for kind, twins, worse in (("cost", policy.cost_q, "Max"), ("reward", policy.reward_q, "Min")):
         nets = [Network(branch, net, seen, _size(policy)) for net in twins]
         for name in (name for name in names if name.endswith(kind)):
-            both = [net.output(net.with_input(_action_of(name))) for net in nets]
+            both = [net.output(net.with_input(graph.name_action(_action_of(name)))) for net in nets]
             found[name] = branch.add(worse, *both, name=f"asked_{name}")
     outputs = [helper.make_tensor_value_info(found[name], TensorProto.FLOAT, None) for name in names]
     return helper.make_graph(branch.nodes, "critics", [], outputs)
@@ -149,9 +156,9 @@ def describe_fisor(graph: Graph, policy: FisorPolicy) -> None:
     twins = [Network(graph, net, seen, _size(policy), gemm=False) for net in policy.q_h]
     q_h = graph.add("Max", *(net.output(net.with_input(actions)) for net in twins))
     safest = graph.add("ArgMin", q_h, axis=1, keepdims=0)
-    graph.add("GatherND", actions, safest, name="action", batch_dims=1)
+    graph.add("GatherND", actions, safest, name=graph.name_action("action"), batch_dims=1)
     graph.add("ReduceMin", q_h, name="feasibility", axes=[1], keepdims=0)
-    graph.give("action", ["batch", action_dim], "within 1")
+    graph.give_action("action", action_dim)
     graph.give("feasibility", ["batch", 1], "Q_h of the action: at most 0 where every violation can still be avoided")
 
 

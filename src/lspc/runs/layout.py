@@ -18,6 +18,8 @@ CHECKPOINT = "checkpoint-"
 """How the name of a checkpoint begins; the number of updates follows."""
 WEIGHTS, CARD = "weights.safetensors", "card.json"
 """Of a policy's folder; the card is written last, so that a folder with a card is complete."""
+BUDGETS = "budgets.json"
+"""The cost budgets that the user asked for last, for every table and picture that follows."""
 CALIBRATION, FITTED_Q = "calibration.json", "fitted_q.safetensors"
 """Of a policy's folder, after `lspc calibrate`."""
 
