@@ -81,9 +81,11 @@ def train(arguments: Sequence[str]) -> None:
             sweep=options.sweep, evaluate_every=options.evaluate_every, evaluate_episodes=options.evaluate_episodes,
             trackers=options.track, on_progress=show, **given,
         )  # fmt: skip
-    done = " ".join(str(options.out / name) for name in settings.parse_sweep(options.sweep))
-    then = f"lspc evaluate {done}" if task else f"lspc calibrate {done} --budget COST"
-    terminal.note(f"done: {then}")
+    done = [str(options.out / name) for name in settings.parse_sweep(options.sweep)]
+    if task or options.algo != "lspc":
+        terminal.note(f"done: lspc evaluate {' '.join(done)}{'' if task else ' --on MODULE:CALLABLE'}")
+    else:  # LSPC needs no simulator to say what it will cost
+        terminal.note(f"done: lspc calibrate {done[0]} --budget COST")
 
 
 def _parse(arguments: Sequence[str]) -> tuple[TrainOptions, Task | None, dict[str, Any]]:
