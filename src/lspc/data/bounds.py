@@ -59,7 +59,7 @@ class Bounds:
 
     def for_actions(self, size: int, source: str) -> "Bounds":
         """A pair for each of `size` actions."""
-        if not self.low:
+        if self.are_unit:
             return Bounds((-1.0,) * size, (1.0,) * size)
         if len(self.low) == 1:
             return Bounds(self.low * size, self.high * size)

@@ -161,7 +161,7 @@ def read_calibrations(run: Run) -> list[Part]:
             {"restriction": point["restriction"], **{what: _ends(point[what]) for what in ("cost", "reward")}}
             for point in sorted(values["curve"], key=lambda point: point["restriction"])
         ]
-        chosen = [vars(calibration.load(path.parent).choose(k)) for k in thresholds]
+        chosen = values.get("budgets") or [vars(calibration.load(path.parent).choose(k)) for k in thresholds]
         found.append({
             "run": run.name,
             "task": run.task,

@@ -66,8 +66,8 @@ class OwnSimulator:
             answer = self._env.step(legal.astype(self._space.dtype))
         observation, reward, cost, terminated, truncated = read_answer(answer, self._task.name, self._task.cost_key)
         self._steps += 1
-        late = bool(truncated) or self._steps >= self._task.episode_length
-        return Step(self._observation(observation), float(reward), cost, bool(terminated), late and not terminated)
+        late = truncated or self._steps >= self._task.episode_length
+        return Step(self._observation(observation), float(reward), cost, terminated, late and not terminated)
 
     def _observation(self, observation: Any) -> np.ndarray:
         return np.asarray(observation, np.float32).reshape(self._task.observation_dim)
