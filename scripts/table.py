@@ -23,7 +23,7 @@ LABELS = {
     "official": ", `official` (0.1)",
 }
 """Run folder -> what it is called after the policy's name; 0.1 is the version that made it."""
-Groups = dict[int, list[np.ndarray]]
+Groups = dict[float, list[np.ndarray]]
 """Threshold -> one array of values per training seed."""
 
 
@@ -86,7 +86,7 @@ def rows(task: Task) -> list[str]:
     if all(path.exists() for path in runs.values()):
         read = {k: files.read_jsonl(path) for k, path in runs.items()}
 
-        def field(k: int | str, name: str) -> list[np.ndarray]:
+        def field(k: float | str, name: str) -> list[np.ndarray]:
             return by_seed(read[k], read[k][0]["policy"], name)
 
         returns, costs = field("all", "reward_return"), field("all", "cost_return")

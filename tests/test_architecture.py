@@ -29,14 +29,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algos": {"data", "nets", "tasks"},
     "runs": {"algos", "data", "files", "tasks"},
     # At run time `policy.act(budget=...)` asks the calibration and the guard.
-    "policy": {"acting", "algos", "calibration", "checkpoints", "deploy", "files", "runs"},
+    "policy": {"acting", "algos", "calibration", "checkpoints", "data", "deploy", "files", "runs"},
     "training": {"algos", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
     "evaluation": {"acting", "algos", "data", "files", "policy", "runs", "sims", "tasks"},
     # A pilot runs episodes a few at a time and looks at them before it runs more.
     "calibration": {
         "algos", "checkpoints", "data", "evaluation", "files", "nets", "policy", "runs", "sims", "tasks",
     },
-    "deploy": {"acting", "algos", "calibration", "evaluation", "files", "nets", "policy", "runs"},
+    "deploy": {"acting", "algos", "calibration", "data", "evaluation", "files", "nets", "policy", "runs"},
     "doctor": {"sims", "system", "tasks"},
     # The live grid is drawn with the report's consoles, the report prints the bench's tables.
     "bench": {"algos", "data", "evaluation", "files", "report", "runs", "sims", "system", "tasks", "training"},
@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "algos", "api", "bench", "calibration", "data", "deploy", "doctor", "evaluation", "report", "sims", "tasks",
         "theory", "training",
     },
-    "__init__": {"api", "tasks"},
+    "__init__": {"api", "sims", "tasks"},
     "__main__": {"cli"},
 }  # fmt: skip
 NEVER = [

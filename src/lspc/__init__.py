@@ -15,6 +15,7 @@ from lspc.version import __version__
 if TYPE_CHECKING:
     from lspc.api import calibrate, evaluate, export, load_dataset, load_policy, pilot, save_dataset, train
     from lspc.errors import UserError
+    from lspc.sims.record import record
     from lspc.tasks import all_tasks, get_task
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "load_dataset",
     "load_policy",
     "pilot",
+    "record",
     "save_dataset",
     "train",
 ]
@@ -39,5 +41,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'lspc' has no attribute {name!r}")
     import importlib
 
-    homes = {"UserError": "lspc.errors", "all_tasks": "lspc.tasks", "get_task": "lspc.tasks"}
+    homes = {
+        "UserError": "lspc.errors", "all_tasks": "lspc.tasks", "get_task": "lspc.tasks", "record": "lspc.sims.record",
+    }  # fmt: skip
     return getattr(importlib.import_module(homes.get(name, "lspc.api")), name)

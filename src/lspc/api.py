@@ -8,14 +8,17 @@ from typing import Any
 from lspc import algos, calibration, evaluation, training
 from lspc.calibration.certificate import Certificate, run_pilot
 from lspc.calibration.run import calibrate_run
-from lspc.data import Dataset
+from lspc.data import Bounds, Dataset
 from lspc.data import load as load_dataset
 from lspc.data import save as save_dataset
+from lspc.data.bounds import Given
 from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
+from lspc.sims.own import name_factory
 from lspc.sims.pool import Pool
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
+from lspc.tasks.own import is_own
 from lspc.training import settings
 
 __all__ = ["calibrate", "evaluate", "export", "load_dataset", "load_policy", "pilot", "save_dataset", "train"]
@@ -29,6 +32,7 @@ def train(
     preset: str = "default",
     task: str | None = NAMED_IN_DATA,
     seeds: Sequence[int] = (0,),
+    action_bounds: Given | Bounds | None = None,
     sweep: str | None = None,
     evaluate_every: int | None = None,
     evaluate_episodes: int = 5,
@@ -40,8 +44,10 @@ def train(
 
     The task, which decides some settings, is the one named in the dataset's file unless told; None is no task. With a
     `sweep`, such as "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured
-    in the simulator every `evaluate_every` updates, if that is given.
+    in the simulator every `evaluate_every` updates, if that is given. `action_bounds`, (low, high) for every
+    action or such a pair for each, replace those of the dataset.
     """
+    dataset = dataset if action_bounds is None else dataset.bound_actions(action_bounds)
     known, method = task_of(dataset.metadata, task), algos.get(algo)
     runs = {
         Path(out) / name: settings.resolve(method, preset, known, {**overrides, **swept})
@@ -70,13 +76,33 @@ def _make_interim(task: Task | None, every: int | None, episodes: int) -> Genera
 
 
 def evaluate(
-    run: str | Path, *, task: str | None = None, episodes: int = 20, dataset: Dataset | None = None
+    run: str | Path,
+    *,
+    task: str | None = None,
+    on: str | Callable[..., Any] | None = None,
+    cost_key: str = "cost",
+    horizon: int | None = None,
+    budgets: Sequence[float] = (),
+    episodes: int = 20,
+    dataset: Dataset | None = None,
+    **options: Any,
 ) -> list[evaluation.Summary]:
     """Roll out a run's policies in the simulator: one row per policy, below that of the data's own behaviour.
 
-    The data are those the run learned from unless given; where they are gone there is no such row.
+    `on` is an environment of your own in place of a task: `gym:Pendulum-v1`, `module:callable`, or the class or
+    function that makes it; `cost_key` is where its `info` holds the cost, `horizon` the most steps of an episode (the
+    data's longest unless given). The data are those the run learned from unless given; where they are gone there is
+    no such row. Other options are those of `lspc.evaluation.evaluate`.
     """
-    tables = evaluation.evaluate_runs([run], [task] if task else [], dataset=dataset, episodes=episodes)
+    own: dict[str, Any] = {"cost_key": cost_key, "horizon": horizon}
+    if callable(on):
+        on, importable = name_factory(factory := on)
+        own["factory"] = None if importable else factory
+    name = on or task
+    tables = evaluation.evaluate_runs(
+        [run], [name] if name else [], own=own if name and is_own(name) else None, budgets=budgets, dataset=dataset,
+        episodes=episodes, **options,
+    )  # fmt: skip
     return next(iter(tables.values()))
 
 

@@ -4,7 +4,7 @@ Twenty episodes per training seed, reward normalised by the task's bounds, cost 
 thresholds, intervals by a bootstrap that draws seeds and then episodes within them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lspc import files
+from lspc import files, sims
 from lspc.algos.base import Policy
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -22,7 +22,8 @@ from lspc.runs.record import Record, group, returns_by_seed
 from lspc.runs.run import Run
 from lspc.runs.statistics import Interval, bootstrap
 from lspc.sims.pool import Episode, Pool
-from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
+from lspc.tasks import Task, normalised_cost, normalised_reward
+from lspc.tasks.own import OwnTask
 from lspc.version import __version__
 
 FIRST_EPISODE_SEED = 1_000_000
@@ -96,11 +97,16 @@ def evaluate_runs(
     runs: Sequence[str | Path],
     on: Sequence[str] = (),
     *,
+    own: Mapping[str, Any] | None = None,
+    budgets: Sequence[float] = (),
     dataset: Dataset | None = None,
     on_start: Callable[[str, int], None] | None = None,
     **options: Any,
 ) -> dict[str, list["Summary"]]:
     """Measure runs on the task they were trained for, or on each of the tasks `on`: the rows of a table for each.
+
+    A name with a colon is an environment of the user's own (`lspc.sims.own`), and `own` the options for it; `budgets`
+    are what costs are judged by, from now on.
 
     The data's own behaviour heads a table: of `dataset` or, unless it has moved, of the one the first run learned
     from. The other options are those of `evaluate`.
@@ -110,14 +116,15 @@ def evaluate_runs(
     opened = [Run.open(run) for run in runs]
     first = opened[0]
     for run in opened:
-        if not on and run.task is None:
-            raise UserError(f"{run.path} was not trained for a task: say --on TASK (see `lspc tasks`)")
         if not on and run.task != first.task:
             raise UserError(
                 f"{run.path} was trained for {run.task}, {first.path} for {first.task}: evaluate them one by one"
             )
+    if any(budget < 0 for budget in budgets):
+        raise UserError(f"budgets {' '.join(f'{budget:g}' for budget in budgets)}: a cost budget must be 0 or more")
+    tasks = [first.find_task(name, budgets=budgets, **(own or {})) for name in on or [None]]
     tables: dict[str, list[Summary]] = {}
-    for task in [get_task(name) for name in on or [first.task] if name]:
+    for task in tasks:
         records: list[Record] = []
         for run in opened:
 
@@ -126,6 +133,7 @@ def evaluate_runs(
                     on_start(f"{about}: {what}", count)
 
             records += evaluate(run.path, task, on_start=start, **options)
+            run.remember_budgets(budgets)
         # What the data's behaviour earned says nothing about another task.
         logged = dataset or (first.load_dataset() if first.task in (None, task.name) else None)
         rows = summarise(records, task, logged)
@@ -178,6 +186,8 @@ class Rollouts:
 
 def check_fits(run: Run, task: Task) -> None:
     """Refuse a task in which the run's policies cannot act at all."""
+    if isinstance(task, OwnTask):
+        sims.make(task, pictures=False).close()  # it looks at the environment's own sizes
     for what in ("observation", "action"):
         trained, asked = getattr(run.spec, f"{what}_dim"), getattr(task, f"{what}_dim")
         if trained != asked:
@@ -235,14 +245,14 @@ class Summary:
     episodes: int
     reward: Interval
     """Normalised reward."""
-    cost: dict[int, Interval]
+    cost: dict[float, Interval]
     """Normalised cost at each threshold."""
     average_cost: Interval
     """Normalised cost averaged over the thresholds, the figure of DSRL's tables: safe below 1."""
     raw_cost: Interval
-    over_budget: dict[int, float]
+    over_budget: dict[float, float]
     """Share of episodes whose cost exceeds the threshold."""
-    reached: dict[int, float | None]
+    reached: dict[float, float | None]
     """Normalised reward as a share of that of the data's best episode within the threshold."""
 
 
@@ -279,7 +289,7 @@ def _summary(policy: str, mode: str, returns: Sequence[np.ndarray], costs: Seque
     at = {k: [normalised_cost(c, k) for c in costs] for k in task.thresholds}
     every = np.concatenate(costs)
     mean_return = float(np.mean([r.mean() for r in returns]))
-    reached: dict[int, float | None] = dict.fromkeys(task.thresholds)
+    reached: dict[float, float | None] = dict.fromkeys(task.thresholds)
     if dataset is not None:
         for threshold in task.thresholds:
             inside = dataset.cost_returns <= threshold

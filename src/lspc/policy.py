@@ -20,6 +20,7 @@ from lspc import algos, calibration, checkpoints, files
 from lspc.acting import Act, Seen
 from lspc.algos.base import Policy, SequencePolicy, Spec
 from lspc.algos.lspc import LspcPolicy
+from lspc.data.bounds import Bounds
 from lspc.errors import UserError
 from lspc.runs.layout import CARD, WEIGHTS, find_policy
 from lspc.runs.run import build_config
@@ -104,6 +105,9 @@ class TrainedPolicy:
     def __init__(self, net: Policy, variant: str, card: dict[str, Any], folder: Path | None = None):
         self.net, self.variant, self.card, self.folder = net, variant, card, folder
         self._compiled = eqx.filter_jit(type(net).__call__)
+        spec = card["spec"]
+        self.action_bounds = Bounds(tuple(spec.get("action_low", ())), tuple(spec.get("action_high", ())))
+        """Of its actions, in the plant's units."""
         self._for_budget: dict[float, TrainedPolicy] = {}
         self.fallbacks = Counter[str]()
         """How often LSPC-S or zeros acted, because the action was not finite."""
@@ -118,6 +122,8 @@ class TrainedPolicy:
         steps_left: int | None = None,
     ) -> np.ndarray:
         """The action for `observation` (one or a batch of them); sampled with `rng`, else the deterministic one.
+
+        It is in the plant's units: between the bounds that the data had.
 
         After `lspc calibrate`, `budget` asks for LSPC-O at the eps chosen for that cost of an episode; `budget_left`
         and `steps_left` put the guard in charge, which falls back to LSPC-S when they do not suffice.
@@ -136,7 +142,7 @@ class TrainedPolicy:
         shape = (*observation.shape[:-1], self.net.noise_dim)
         noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
         actions = np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
-        return self._finite(actions, observation)
+        return self.action_bounds.to_plant(self._finite(actions, observation))
 
     def _finite(self, actions: np.ndarray, observation: np.ndarray) -> np.ndarray:
         """Actions that are all finite: LSPC-S's in place of broken ones, or zeros."""
@@ -194,7 +200,7 @@ class TrainedPolicy:
         found, net = self.calibration, self._lspc()
         assert self.folder is not None
         spec = Spec(**files.restore_tuples(self.card["spec"]))
-        return Guard(net, calibration.load_guard_models(self.folder, found, spec), found)
+        return Guard(net, calibration.load_guard_models(self.folder, found, spec), found, self.action_bounds)
 
     def _lspc(self) -> LspcPolicy:
         if not isinstance(self.net, LspcPolicy):
@@ -203,14 +209,18 @@ class TrainedPolicy:
 
     def for_episodes(self, *, sampled: bool) -> Act:
         """A function for the evaluation pool, whose noise depends on (episode seed, step) alone."""
+        to_plant = self.action_bounds.to_plant
         if isinstance(self.net, SequencePolicy):
             remembering = _Remembering(self.net, self.variant, sampled)
-            return lambda seen: self._finite(remembering(seen), seen.observations)
+            return lambda seen: to_plant(self._finite(remembering(seen), seen.observations))
         leaves, shape = jax.tree.flatten(self.net)
         compiled = _compiled_actions(shape, self.variant, sampled)
-        return lambda seen: self._finite(
-            np.asarray(compiled(leaves, seen.observations, seen.seeds, seen.steps)), seen.observations
-        )
+
+        def act(seen: Seen) -> np.ndarray:
+            actions = np.asarray(compiled(leaves, seen.observations, seen.seeds, seen.steps))
+            return to_plant(self._finite(actions, seen.observations))
+
+        return act
 
 
 @lru_cache(maxsize=32)

@@ -418,8 +418,8 @@ def test_hdf5_oddities_are_refused(tmp_path: Path, arrays: Arrays) -> None:
 
 
 def test_actions_outside_their_bounds_are_clipped_and_counted(tmp_path: Path, arrays: Arrays) -> None:
-    arrays["actions"][12] = [1.5, -3]
-    arrays["actions"][40] = [0, 1.25]
+    arrays["actions"][12] = [1.05, -1.08]
+    arrays["actions"][40] = [0, 1.09]
     path = write(tmp_path / "a.npz", arrays)
     dataset, problems = examine(path)
     assert dataset is not None
@@ -427,9 +427,9 @@ def test_actions_outside_their_bounds_are_clipped_and_counted(tmp_path: Path, ar
     assert dataset.actions[40].tolist() == [0, 1]
     [problem] = problems
     assert (problem.severity, problem.field, problem.index) == ("warning", "actions", 12)
-    assert "outside [-1, 1] in 2 of 100 rows, first -3 at row 12; they were clipped" in problem.message
+    assert "outside [-1, 1] in 2 of 100 rows, first -1.08 at row 12; they were clipped" in problem.message
     assert dataset.warnings == (problem.message,)
-    assert load(path, action_low=-3, action_high=2).warnings == ()
+    assert load(path, action_bounds=(-1.1, 1.1)).warnings == ()
 
 
 def test_an_unfinished_last_episode_is_dropped(tmp_path: Path, arrays: Arrays) -> None:

@@ -19,7 +19,7 @@ from lspc.version import __version__
 
 RESULTS = Path(__file__).parents[2] / "results"
 FIELDS = ["lspc_version", "method", "task", "seeds", "config", "provenance", "dataset", "spec"]
-NEW_IN_SPEC = {"reward_mean": 0.0, "reward_spread": 0.0, "cost_return_max": 0.0}
+NEW_IN_SPEC = {"reward_mean": 0.0, "reward_spread": 0.0, "cost_return_max": 0.0, "action_low": [], "action_high": []}
 """Facts that earlier versions did not record."""
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from lspc.data import Dataset
+from lspc.data import Bounds, Dataset
 from lspc.nets import match_rank
 from lspc.tasks import Task
 
@@ -29,7 +29,7 @@ def flatten_metrics(parts: Mapping[str, Metrics]) -> Metrics:
 
 
 class Batch(NamedTuple):
-    """Transitions as the data have them: observations and rewards raw, flags as 0.0 or 1.0."""
+    """Transitions as the data have them: observations and rewards raw, actions in [-1, 1], flags as 0.0 or 1.0."""
 
     observations: Float[Array, "batch observation"]
     actions: Float[Array, "batch action"]
@@ -67,6 +67,13 @@ class Spec:
     """From the lowest mean reward of an episode to the highest, times the steps of the longest episode."""
     cost_return_max: float = 0.0
     """Cost of the costliest episode."""
+    action_low: tuple[float, ...] = ()
+    action_high: tuple[float, ...] = ()
+    """Between what actions lie in the plant's units; none is [-1, 1], where methods learn whatever these are."""
+
+    @property
+    def action_bounds(self) -> Bounds:
+        return Bounds(self.action_low, self.action_high).for_actions(self.action_dim, "spec")
 
     @staticmethod
     def of(dataset: Dataset) -> "Spec":
@@ -84,6 +91,8 @@ class Spec:
             reward_mean=float(dataset.rewards.mean(dtype=np.float64)),
             reward_spread=float(np.ptp(dataset.returns / dataset.lengths) * dataset.lengths.max()),
             cost_return_max=statistics.cost_return_max,
+            action_low=dataset.action_bounds.low,
+            action_high=dataset.action_bounds.high,
         )
 
 

@@ -104,7 +104,7 @@ def find_data(folder: Path, tasks: Iterable[str]) -> dict[str, Path]:
     return {name: path for name, path in found.items() if path is not None}
 
 
-def budgets(method: Method, task: Task) -> tuple[int | None, ...]:
+def budgets(method: Method, task: Task) -> tuple[float | None, ...]:
     """What a method is trained for: each threshold, or once for all of them, or (BC and BC-Safe) both."""
     defaults = {setting.name: setting.default for setting in fields(method.Config)}
     if "budget" not in defaults:
@@ -112,7 +112,7 @@ def budgets(method: Method, task: Task) -> tuple[int | None, ...]:
     return (None, *task.thresholds) if defaults["budget"] is None else task.thresholds
 
 
-def resolve(plan: Plan, task: Task, method: str, budget: int | None) -> settings.Resolved:
+def resolve(plan: Plan, task: Task, method: str, budget: float | None) -> settings.Resolved:
     user: dict[str, Any] = {}
     for key, value in plan.settings.items():
         owner, _, name = key.rpartition(".")

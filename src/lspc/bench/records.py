@@ -32,7 +32,7 @@ class Column(NamedTuple):
 class Cell(NamedTuple):
     task: str
     column: Column
-    threshold: int
+    threshold: float
 
 
 Episodes = dict[tuple[int, int], list[Record]]
@@ -56,7 +56,7 @@ class Results(NamedTuple):
         there = {cell.task for cell in self.cells}
         return [task.name for task in all_tasks() if task.name in there]
 
-    def stratum(self, task: str, column: Column, threshold: int | None = None) -> Stratum | None:
+    def stratum(self, task: str, column: Column, threshold: float | None = None) -> Stratum | None:
         """At one threshold or, by default, at all of the task's; None unless all of it is there."""
         wanted = get_task(task).thresholds if threshold is None else (threshold,)
         parts = [self.cells.get(Cell(task, column, k)) for k in wanted]
@@ -135,8 +135,6 @@ def _by_cell(records: list[Record], problems: Any) -> dict[Cell, Episodes]:
             where = f"{record.task}, {column.policy} {column.mode}"
             problems[where, f"left out, its budget of {budget:g} is none of the task's thresholds"] = []
             continue
-        # The budget equals a threshold, hence pyrefly takes it for an integer; it is a float.
-        # pyrefly: ignore [unnecessary-type-conversion]
         for threshold in thresholds if budget is None else (int(budget),):
             cells[Cell(record.task, column, threshold)][record.training_seed, record.seed].append(record)
     return cells

@@ -43,7 +43,7 @@ class Row(NamedTuple):
     suite: str
     name: str
     """A task, or the average over the suite's tasks."""
-    threshold: int | None
+    threshold: float | None
     """None: averaged over the three."""
     cells: dict[Column, Figures | None]
     """None where something is missing."""
@@ -71,13 +71,13 @@ def rows(results: Results, *, by_threshold: bool = False) -> list[Row]:
     return made
 
 
-def _strata(results: Results, tasks: Sequence[str], column: Column, threshold: int | None) -> list[Stratum] | None:
+def _strata(results: Results, tasks: Sequence[str], column: Column, threshold: float | None) -> list[Stratum] | None:
     parts = [results.stratum(task, column, threshold) for task in tasks]
     there = [part for part in parts if part is not None]
     return there if len(there) == len(tasks) else None
 
 
-def _figures(results: Results, tasks: Sequence[str], column: Column, threshold: int | None) -> Figures | None:
+def _figures(results: Results, tasks: Sequence[str], column: Column, threshold: float | None) -> Figures | None:
     strata = _strata(results, tasks, column, threshold)
     return compute_figures(strata) if strata else None
 

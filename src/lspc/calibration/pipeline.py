@@ -71,7 +71,7 @@ def calibrate(
     """Predict cost and reward over the range of eps, with margins from held-out episodes."""
     model_config, q_config = dynamics_config or dynamics.Config(), fitted_q_config or fitted_q.Config()
     horizon = horizon or int(dataset.lengths.max())
-    learned, held_out = split(dataset, seed)
+    learned, held_out = split(dataset.scale_actions(), seed)
     report = on_progress or (lambda *_: None)
     family = LspcFamily(policy)
     low, high = family.range

@@ -11,7 +11,7 @@ from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
 from lspc.runs import Run
-from lspc.tasks import Task, get_task, thresholds_of
+from lspc.tasks import Task, get_task
 
 OnStage = Callable[[str, int, int], None]
 """Hears what is done, how much of it, and of how much."""
@@ -42,11 +42,12 @@ def calibrate_run(
     """
     opened = Run.open(run)
     policy = load_policy(run, seed=seed)
-    dataset = dataset or opened.require_dataset()
+    dataset = opened.bound_actions(dataset) if dataset else opened.require_dataset()
     task = get_task(opened.task) if opened.task else None
     if verify and task is None:
         raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
-    budgets = budgets or thresholds_of(task)
+    opened.remember_budgets(budgets)
+    budgets = budgets or opened.budgets(task)
     found = calibrate_policy(
         policy, dataset, dynamics_config=dynamics.Config(updates=updates),
         fitted_q_config=fitted_q.Config(updates=updates), on_progress=on_stage,

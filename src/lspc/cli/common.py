@@ -18,11 +18,15 @@ def shown(metavar: str, default: str = "") -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})" if default else "")
 
 
-def open_dataset(path: Path) -> Any:
+Bounds = Annotated[tuple[float, ...], shown("LOW HIGH ...", "the file's, else -1 1, else the data's least and most")]
+"""Of actions: a pair for all of them or one for each."""
+
+
+def open_dataset(path: Path, action_bounds: tuple[float, ...] = ()) -> Any:
     from lspc import data
     from lspc.report import terminal
 
-    dataset = data.load(path)
+    dataset = data.load(path, action_bounds=action_bounds or None)
     for warning in dataset.warnings:
         terminal.warn(warning)
     return dataset

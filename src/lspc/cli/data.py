@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import BUDGETS, Json, print_json, shown
+from lspc.cli.common import BUDGETS, Bounds, Json, print_json, shown
 from lspc.tasks import NAMED_IN_DATA, SUITES, get_task
 
 
@@ -13,6 +13,7 @@ def inspect(
     path: Annotated[Path, tyro.conf.Positional, shown("FILE")],
     task: Annotated[str | None, shown("TASK", "the one named in the file")] = NAMED_IN_DATA,
     thresholds: Annotated[tuple[float, ...] | None, shown("COST ...", f"the task's, else {BUDGETS}")] = None,
+    action_bounds: Bounds = (),
     figure: Annotated[Path | None, shown("PNG", "FILE.profile.png beside the file")] = None,
     json: Json = False,
 ) -> None:
@@ -22,12 +23,15 @@ def inspect(
         path: An HDF5 file in DSRL's layout, or an NPZ file with the same arrays.
         task: The task, for its cost budgets.
         thresholds: Cost budgets to judge the episodes by.
+        action_bounds: The least and the most of the actions: a pair for all of them or one for each.
         figure: Where to save the picture of the episodes.
         json: Print JSON instead of a table.
     """
     from lspc.report import inspection, terminal
 
-    profile, picture = inspection.inspect(path, task=task, thresholds=thresholds, figure=figure)
+    profile, picture = inspection.inspect(
+        path, task=task, thresholds=thresholds, action_bounds=action_bounds or None, figure=figure
+    )  # fmt: skip
     if json:
         print_json(profile)
         return

@@ -6,12 +6,18 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import Json, open_dataset, print_json, shown
+from lspc.cli.common import BUDGETS, Json, open_dataset, print_json, shown
+from lspc.tasks.own import is_own
 
 
 def evaluate(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, shown("RUN [RUN ...]")],
     on: Annotated[tuple[str, ...], shown("TASK ...", "the one the run was trained for")] = (),
+    cost_key: Annotated[str, shown("NAME", "cost")] = "cost",
+    horizon: Annotated[int | None, shown("STEPS", "the longest episode of the data")] = None,
+    budgets: Annotated[
+        tuple[float, ...], shown("COST ...", f"those asked for last, the task's, else {BUDGETS}")
+    ] = (),
     episodes: int = 20,
     policies: Annotated[tuple[str, ...] | None, shown("POLICY ...", "all of them")] = None,
     actions: Annotated[tuple[Literal["deterministic", "sampled"], ...], shown("HOW ...", "both")] = (
@@ -29,7 +35,10 @@ def evaluate(
 
     Args:
         runs: One or more run folders; their last checkpoint is what counts.
-        on: Tasks to evaluate on: any with the observations and actions of the run's own.
+        on: Tasks with the run's observations and actions, or your own environment: gym:ID or MODULE:CALLABLE.
+        cost_key: Where your own environment's info holds the cost of a step.
+        horizon: Most steps of an episode in your own environment.
+        budgets: The costs of an episode to judge by, from now on.
         episodes: Episodes per policy and training seed.
         policies: Which of the run's policies, such as LSPC-O.
         actions: How actions are chosen: deterministic, sampled, or both.
@@ -42,13 +51,13 @@ def evaluate(
     """
     from lspc import evaluation
     from lspc.report import terminal
-    from lspc.tasks import get_task
 
     dataset = open_dataset(data) if data else None
     with terminal.progress(counted=True) as bars:
         tables = evaluation.evaluate_runs(
-            runs, on, dataset=dataset, episodes=episodes, variants=policies, modes=actions, restrictions=restrictions,
-            guards=guard, seeds=seeds, workers=workers,
+            runs, on, own={"cost_key": cost_key, "horizon": horizon} if any(map(is_own, on)) else None,
+            budgets=budgets, dataset=dataset, episodes=episodes, variants=policies, modes=actions,
+            restrictions=restrictions, guards=guard, seeds=seeds, workers=workers,
             on_start=lambda what, count: bars.restart("evaluating", count, what),
             on_episode=lambda: bars.advance("evaluating"), on_trouble=bars.warn,
         )  # fmt: skip
@@ -57,7 +66,7 @@ def evaluate(
         print_json(listed if len(on) > 1 else next(iter(listed.values())))
         return
     for name, rows in tables.items():
-        terminal.output().print(terminal.evaluation_table(rows, get_task(name)))
+        terminal.output().print(terminal.evaluation_table(rows, name))
 
 
 def render(
@@ -67,6 +76,8 @@ def render(
     policy: Annotated[str | None, shown("POLICY", "the run's main one")] = None,
     seed: Annotated[int | None, shown("INT", "the run's first")] = None,
     on: Annotated[str | None, shown("TASK", "the one the run was trained for")] = None,
+    cost_key: Annotated[str, shown("NAME", "cost")] = "cost",
+    horizon: Annotated[int | None, shown("STEPS", "the longest episode of the data")] = None,
     budget: Annotated[float | None, shown("COST", "the task's smallest")] = None,
     sampled: Json = False,
 ) -> None:
@@ -78,7 +89,9 @@ def render(
         episodes: How many episodes; the same ones that `lspc evaluate` begins with.
         policy: Which of the run's policies, such as LSPC-S.
         seed: Which training seed.
-        on: The task to film on.
+        on: The task to film on, or your own environment: gym:ID or MODULE:CALLABLE.
+        cost_key: Where your own environment's info holds the cost of a step.
+        horizon: Most steps of an episode in your own environment.
         budget: The cost budget drawn in.
         sampled: Draw actions at random instead of the deterministic ones.
     """
@@ -86,7 +99,8 @@ def render(
 
     with terminal.progress(counted=True) as bars:
         clip = clips.film(
-            run, None if out == Path() else out, episodes=episodes, policy=policy, seed=seed, on=on, budget=budget,
+            run, None if out == Path() else out, episodes=episodes, policy=policy, seed=seed, on=on,
+            cost_key=cost_key, horizon=horizon, budget=budget,
             sampled=sampled, on_frame=lambda done, total: bars.show("filming", done, total, str(run)),
         )  # fmt: skip
     terminal.say(f"clip: {clip}")

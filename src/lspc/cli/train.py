@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import open_dataset, shown
+from lspc.cli.common import Bounds, open_dataset, shown
 from lspc.errors import UserError
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
 
@@ -27,6 +27,8 @@ class TrainOptions:
     """A named group of settings; `cpu` makes a good policy in minutes on two cores."""
     task: Annotated[str | None, shown("TASK", "the one named in the file")] = NAMED_IN_DATA
     """The task, for its settings and for evaluation later."""
+    action_bounds: Bounds = ()
+    """The least and the most of the actions in the plant's units: a pair for all of them or one for each."""
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0,)
     """Training seeds; several are trained in one program."""
     sweep: Annotated[str | None, shown("NAME=VALUE,VALUE ...")] = None
@@ -51,7 +53,10 @@ def train(arguments: Sequence[str]) -> None:
     options, task, given = _parse(arguments)
     config, provenance = settings.resolve(algos.get(options.algo), options.preset, task, given)
     devices.use_one_device_per_seed(len(options.seeds))
-    dataset = open_dataset(options.data or data.bundled_file())
+    opened = open_dataset(options.data or data.bundled_file(), options.action_bounds)
+    dataset = training.fit_to_task(opened, task)
+    for warning in dataset.warnings[len(opened.warnings) :]:
+        terminal.warn(warning)
     terminal.note(
         f"{options.algo} on {dataset.source} ({len(dataset.episodes)} episodes): {config.steps} updates of "
         f"{config.batch_size}, seeds {' '.join(map(str, options.seeds))}, into {options.out}"
@@ -76,8 +81,11 @@ def train(arguments: Sequence[str]) -> None:
             sweep=options.sweep, evaluate_every=options.evaluate_every, evaluate_episodes=options.evaluate_episodes,
             trackers=options.track, on_progress=show, **given,
         )  # fmt: skip
-    done = " ".join(str(options.out / name) for name in settings.parse_sweep(options.sweep))
-    terminal.note(f"done: lspc evaluate {done}")
+    done = [str(options.out / name) for name in settings.parse_sweep(options.sweep)]
+    if task or options.algo != "lspc":
+        terminal.note(f"done: lspc evaluate {' '.join(done)}{'' if task else ' --on MODULE:CALLABLE'}")
+    else:  # LSPC needs no simulator to say what it will cost
+        terminal.note(f"done: lspc calibrate {done[0]} --budget COST")
 
 
 def _parse(arguments: Sequence[str]) -> tuple[TrainOptions, Task | None, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from lspc.data.bounds import Bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata, Statistics
 from lspc.data.formats import FORMATS, examine, find_format, load, read_metadata, save
 from lspc.data.grid import grid_filter
@@ -11,6 +12,7 @@ from lspc.data.validate import Problem, budget_warning, cost_warning
 __all__ = [
     "FIELDS",
     "FORMATS",
+    "Bounds",
     "Dataset",
     "Metadata",
     "Problem",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lspc.data.bounds import EXCESS, FEW, Bounds, Given, describe_outside
 from lspc.errors import UserError
 
 FLOAT_FIELDS = {"observations": 2, "actions": 2, "rewards": 1, "costs": 1, "next_observations": 2}
@@ -64,6 +65,8 @@ class Dataset:
     """Where the data came from, for messages."""
     metadata: Metadata = field(default_factory=dict)
     """What the file says of its data: read-only, kept by `select` and `within`, no part of the fingerprint."""
+    action_bounds: Bounds = field(default_factory=Bounds)
+    """Between what the actions lie, in the plant's units; [-1, 1] unless told. Methods see `scale_actions()`."""
 
     def __post_init__(self) -> None:
         for name in FIELDS:
@@ -73,6 +76,7 @@ class Dataset:
             object.__setattr__(self, name, array)
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
         self._check_shapes()
+        object.__setattr__(self, "action_bounds", self.action_bounds.for_actions(self.action_dim, self.source))
 
     def __getstate__(self) -> dict[str, Any]:
         # A read-only view of a dict cannot be copied into another process, nor by copy.deepcopy.
@@ -164,6 +168,8 @@ class Dataset:
             little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
             digest.update(f"{name} {little_endian.dtype.str} {array.shape}\n".encode())
             digest.update(little_endian.data)
+        if not self.action_bounds.are_unit:  # the same numbers in other bounds are other actions
+            digest.update(f"action bounds {self.action_bounds.low} {self.action_bounds.high}\n".encode())
         return digest.hexdigest()
 
     def select(self, episode_indices: Iterable[int] | NDArray[np.integer]) -> "Dataset":
@@ -186,3 +192,30 @@ class Dataset:
                 f"{self.cost_returns.min():g}); raise the budget or add safer data"
             )
         return self.select(inside)
+
+    def bound_actions(self, given: Given | Bounds, *, slack: float = 0.0) -> "Dataset":
+        """The same data with these action bounds; what lies outside is clipped, and told in the warnings.
+
+        Refused if more than one row in a hundred is outside by more than `slack`, in units of half the bounds' width.
+        """
+        bounds = Bounds.of(given).for_actions(self.action_dim, self.source)
+        excess = bounds.excess(self.actions)
+        if not excess.any():
+            return self if bounds == self.action_bounds else replace(self, action_bounds=bounds)
+        _, told = describe_outside(self.actions, bounds, excess)
+        if (excess > slack).any(axis=1).mean() > FEW:
+            raise UserError(f"{self.source}: {told}; are the bounds those of this plant, in the units of the data?")
+        return replace(
+            self, actions=np.clip(self.actions, bounds.low, bounds.high), action_bounds=bounds,
+            warnings=(*self.warnings, f"{self.source}: {told}; they were clipped"),
+        )  # fmt: skip
+
+    def scale_actions(self) -> "Dataset":
+        """The same data with the actions scaled to [-1, 1], as methods and models learn them."""
+        excess = self.action_bounds.excess(self.actions)
+        if excess.max() > EXCESS:  # data from a file never do
+            _, told = describe_outside(self.actions, self.action_bounds, excess)
+            raise UserError(f"{self.source}: {told}; give the data their action_bounds")
+        if self.action_bounds.are_unit:
+            return self
+        return replace(self, actions=self.action_bounds.to_unit(self.actions), action_bounds=Bounds())

@@ -19,6 +19,7 @@ def profile(dataset: Dataset, thresholds: Sequence[float]) -> dict[str, Any]:
         "transitions": dataset.transitions,
         "observation_dim": dataset.observation_dim,
         "action_dim": dataset.action_dim,
+        "action_bounds": {"low": dataset.action_bounds.low, "high": dataset.action_bounds.high},
         "lengths": _spread(dataset.lengths),
         "returns": _spread(dataset.returns),
         "costs": _spread(dataset.cost_returns),

@@ -11,7 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lspc.data.bounds import EXCESS, FEW, Bounds, describe_outside, observe_bounds, read_bounds
 from lspc.data.dataset import FIELDS, FLAG_FIELDS, FLOAT_FIELDS, Dataset, Metadata
+from lspc.errors import UserError
 
 FILE_NAMES = {field: field for field in FIELDS} | {"terminated": "terminals", "truncated": "timeouts"}
 """What DSRL calls each field in its files; our own names are understood as well."""
@@ -58,10 +60,12 @@ def check_arrays(
     found: Findings,
     *,
     metadata: Metadata | None = None,
-    action_low: float = -1.0,
-    action_high: float = 1.0,
+    action_bounds: Bounds | None = None,
 ) -> Dataset | None:
-    """Turn raw arrays into a dataset, or add to `found` every reason why that cannot be done."""
+    """Turn raw arrays into a dataset, or add to `found` every reason why that cannot be done.
+
+    Actions lie within `action_bounds`, else within those that the metadata name, else within what the data show.
+    """
     arrays: Arrays = {}
     for field in FIELDS:
         name = FILE_NAMES[field] if FILE_NAMES[field] in raw else field
@@ -74,15 +78,17 @@ def check_arrays(
             found.fatal(field, f"{FILE_NAMES[field]} is missing; a file must hold {needed}")
     _check_sizes(arrays, found)
     _check_continuity(arrays, found)
-    _check_actions(arrays, action_low, action_high, found)
+    bounds = _check_actions(arrays, action_bounds, metadata or {}, found)
     keep = _finished_rows(arrays, found)
     if found.fatal_in():
         return None
-    arrays["actions"] = np.clip(arrays["actions"], action_low, action_high)
+    arrays["actions"] = np.clip(arrays["actions"], bounds.low, bounds.high)
     kept = {field: array[:keep] for field, array in arrays.items()}
     if warning := cost_warning(kept["costs"]):
         found.warn("costs", warning)
-    return Dataset(**kept, warnings=found.warnings, source=found.source, metadata=metadata or {})
+    return Dataset(
+        **kept, warnings=found.warnings, source=found.source, metadata=metadata or {}, action_bounds=bounds
+    )  # fmt: skip
 
 
 def cost_warning(costs: NDArray[Any]) -> str | None:
@@ -215,20 +221,33 @@ def _check_continuity(arrays: Arrays, found: Findings) -> None:
         )
 
 
-def _check_actions(arrays: Arrays, low: float, high: float, found: Findings) -> None:
+def _check_actions(arrays: Arrays, given: Bounds | None, metadata: Metadata, found: Findings) -> Bounds:
+    """The bounds of the actions: given, named by the file, [-1, 1] or, where they lie far outside, the data's own."""
     if "actions" not in arrays or found.fatal_in("actions"):
-        return
+        return Bounds()
     actions = arrays["actions"]
-    outside = np.flatnonzero(((actions < low) | (actions > high)).any(axis=1))
-    if len(outside):
-        first = int(outside[0])
-        worst = actions[first][np.argmax(np.abs(actions[first] - (low + high) / 2))]
+    try:
+        known = given or read_bounds(metadata)
+        bounds = (known or Bounds()).for_actions(actions.shape[1], "actions")
+    except UserError as error:
+        found.fatal("actions", str(error))
+        return Bounds()
+    excess = bounds.excess(actions)
+    if not excess.any():
+        return bounds
+    first, told = describe_outside(actions, bounds, excess)
+    if known is None and excess.max() > EXCESS:
+        seen = observe_bounds(actions)
         found.warn(
-            "actions",
-            f"actions lie outside [{low:g}, {high:g}] in {len(outside)} of {len(actions)} rows, first "
-            f"{worst:g} at row {first}; they were clipped",
-            first,
-        )
+            "actions", f"{told}; their bounds were taken from the data, {seen}: say --action-bounds LOW HIGH if the "
+            "plant's are wider", first,
+        )  # fmt: skip
+        return seen
+    if known is not None and excess.any(axis=1).mean() > FEW:
+        found.fatal("actions", f"{told}; are the bounds those of this plant, in the units of the data?", first)
+    else:
+        found.warn("actions", f"{told}; they were clipped", first)
+    return bounds
 
 
 def _finished_rows(arrays: Arrays, found: Findings) -> int:

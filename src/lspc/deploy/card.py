@@ -161,8 +161,9 @@ def _data(exported: Exported) -> str:
     return (
         f"## What it learned from\n\n{data['episodes_used']:,} logged episodes, {data['transitions_used']:,} steps, "
         f"fingerprint `{data['fingerprint'][:16]}`; observations of size {spec['observation_dim']}, actions of size "
-        f"{spec['action_dim']} within 1; returns from {spec['return_min']:.4g} to {spec['return_max']:.4g}. Trained "
-        f"for {card['config']['steps']:,} updates, seed {card['training_seed']}."
+        f"{spec['action_dim']} within {exported.policy.action_bounds}, in the data's units; returns from "
+        f"{spec['return_min']:.4g} to {spec['return_max']:.4g}. Trained for {card['config']['steps']:,} "
+        f"updates, seed {card['training_seed']}."
     )
 
 

@@ -38,7 +38,9 @@ def export(
     except ImportError as error:
         raise UserError("onnx is not installed: pip install 'lspc[deploy]'") from error
     name = evaluation.policy_name(policy.variant, policy.card["config"])
-    model = onnx_policies.build(policy.net, fixed=choice is not None, facts=_facts(policy, name, choice))
+    model = onnx_policies.build(
+        policy.net, fixed=choice is not None, facts=_facts(policy, name, choice), bounds=policy.action_bounds
+    )  # fmt: skip
     with files.atomic_path(out) as temporary:
         temporary.write_bytes(model.SerializeToString())
     card = out.with_suffix(".md")
@@ -72,6 +74,8 @@ def _facts(policy: TrainedPolicy, name: str, choice: Choice | None) -> dict[str,
         "dataset": policy.card["dataset"]["fingerprint"],
         "training_seed": str(policy.card["training_seed"]),
         "config": files.content_hash(policy.card["config"]),
+        "action_low": json.dumps(policy.action_bounds.low),
+        "action_high": json.dumps(policy.action_bounds.high),
     }
     if isinstance(policy.net, LspcPolicy):
         facts["eps"] = f"{float(policy.net.restriction):g}"

@@ -22,6 +22,7 @@ from lspc.calibration.choosing import Calibration
 from lspc.calibration.familiarity import nearest_distance
 from lspc.calibration.margins import Margin
 from lspc.calibration.storage import GuardModels
+from lspc.data.bounds import Bounds
 from lspc.deploy.alarm import Alarm, Verdict
 from lspc.errors import UserError
 
@@ -100,8 +101,11 @@ def decide(
 class Guard:
     """Decides step by step and keeps count."""
 
-    def __init__(self, policy: LspcPolicy, models: GuardModels, calibration: Calibration) -> None:
-        self._policy, self._horizon = policy, calibration.horizon
+    def __init__(
+        self, policy: LspcPolicy, models: GuardModels, calibration: Calibration, bounds: Bounds | None = None
+    ) -> None:
+        """The policy and the models know actions in [-1, 1]; the guard answers within `bounds`, the plant's."""
+        self._policy, self._horizon, self._bounds = policy, calibration.horizon, bounds or Bounds()
         self._decide = jax.jit(partial(decide, policy, models, calibration))
         self._count = Counter[int]()
         self.alarm: Alarm | None = None
@@ -136,7 +140,7 @@ class Guard:
         )
         decision = self._decide(jnp.asarray(batch), jnp.asarray(left), jnp.asarray(budget), self._alarmed())
         self._note(np.asarray(decision.reasons))
-        return np.asarray(decision.actions).reshape(*observation.shape[:-1], -1)
+        return self._bounds.to_plant(np.asarray(decision.actions)).reshape(*observation.shape[:-1], -1)
 
     def _note(self, reasons: np.ndarray) -> None:
         if not self._count[NOT_FINITE] and (reasons == NOT_FINITE).any():
@@ -171,6 +175,6 @@ class Guard:
             asked = jnp.asarray(seen.observations), jnp.asarray(left), jnp.asarray(remaining)
             decision = self._decide(*asked, self._alarmed())
             self._note(np.asarray(decision.reasons)[seen.seeds > 0])
-            return np.asarray(decision.actions)
+            return self._bounds.to_plant(np.asarray(decision.actions))
 
         return act

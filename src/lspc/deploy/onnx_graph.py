@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from lspc.algos.base import Normaliser
 from lspc.algos.parts.diffusion import mish
+from lspc.data.bounds import Bounds
 from lspc.nets import MLP, Activation
 
 OPSET, IR_VERSION = 17, 8
@@ -26,8 +27,10 @@ OPSET, IR_VERSION = 17, 8
 class Graph:
     """In the making; what is added is known by its name. `fixed` leaves out the inputs that have a default."""
 
-    def __init__(self, *, fixed: bool = False, weights: list[onnx.TensorProto] | None = None) -> None:
-        self._fixed = fixed
+    def __init__(
+        self, *, fixed: bool = False, weights: list[onnx.TensorProto] | None = None, bounds: Bounds | None = None
+    ) -> None:
+        self._fixed, self._bounds = fixed, bounds or Bounds()
         self.nodes: list[onnx.NodeProto] = []
         self.weights = [] if weights is None else weights
         self.inputs: list[onnx.ValueInfoProto] = []
@@ -82,14 +85,27 @@ class Graph:
         """Declare an output."""
         self.outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape, meaning))
 
-    def give_action(self, name: str, x: str, size: int, meaning: str, *, instead: str | None = None) -> None:
-        """Declare an output that is always finite: rows that are not are taken from `instead`, or are zeros.
+    def name_action(self, name: str) -> str:
+        """What to call an action in [-1, 1] that `give_action` will give as `name`; critics read it."""
+        return name if self._bounds.are_unit else f"unit_{name}"
 
-        x - x is 0 where x is finite and NaN elsewhere.
+    def give_action(self, name: str, x: str, width: int, meaning: str = "", *, instead: str | None = None) -> None:
+        """Declare an action as an output, in the plant's units and always finite.
+
+        Rows of x that are not finite are taken from the action `instead`, which was given before, or are zeros.
         """
+        # x - x is 0 where x is finite and NaN elsewhere.
         doubt = self.add("ReduceL1", self.add("Sub", x, x), axes=[-1], keepdims=1)
-        self.add("Where", self.add("IsNaN", doubt), instead or self.weight([0.0]), x, name=name)
-        self.give(name, ["batch", size], meaning)
+        other = self.name_action(instead) if instead else self.weight([0.0])
+        self.add("Where", self.add("IsNaN", doubt), other, x, name=self.name_action(name))
+        if not self._bounds.are_unit:
+            low, high = np.array(self._bounds.low), np.array(self._bounds.high)
+            moved = self.add("Mul", self.name_action(name), self.weight((high - low) / 2))
+            moved = self.add("Add", moved, self.weight((high + low) / 2))
+            # By Min and Max, since Clip takes one bound for all.
+            self.add("Max", self.add("Min", moved, self.weight(high)), self.weight(low), name=name)
+        within = "within 1" if self._bounds.are_unit else f"within {self._bounds}"
+        self.give(name, ["batch", width], f"{meaning}, {within}" if meaning else within)
 
     def observe(self, normaliser: Normaliser) -> str:
         """Declare the observation and normalise it."""

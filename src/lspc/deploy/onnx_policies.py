@@ -20,6 +20,7 @@ from lspc.algos.fisor import FisorPolicy
 from lspc.algos.lspc import LspcPolicy
 from lspc.algos.parts import cvae, diffusion
 from lspc.algos.parts.gaussian import GaussianPolicy
+from lspc.data.bounds import Bounds
 from lspc.deploy.onnx_graph import Graph, Network, draw_normal, split_rows
 from lspc.errors import UserError
 
@@ -31,14 +32,19 @@ Q_VALUES = {
 }
 
 
-def build(policy: Policy, *, facts: dict[str, str], fixed: bool = False) -> onnx.ModelProto:
-    """The policy as a model; `fixed` takes eps and noise from the inputs, so that nobody changes them."""
+def build(
+    policy: Policy, *, facts: dict[str, str], fixed: bool = False, bounds: Bounds | None = None
+) -> onnx.ModelProto:
+    """The policy as a model; `fixed` takes eps and noise from the inputs, so that nobody changes them.
+
+    Its actions come out within `bounds`, [-1, 1] unless given.
+    """
     own = type(policy)
     # A subclass that acts in its own way would be exported as what it is not.
     kind = next((kind for kind in own.__mro__ if kind in DESCRIBE and kind.__call__ is own.__call__), None)
     if kind is None:
         raise UserError(f"{own.__name__} has no ONNX graph: describe it in lspc/deploy/onnx_policies.py")
-    graph = Graph(fixed=fixed)
+    graph = Graph(fixed=fixed, bounds=bounds)
     DESCRIBE[kind](graph, policy)
     return graph.to_model(facts)
 
@@ -46,7 +52,7 @@ def build(policy: Policy, *, facts: dict[str, str], fixed: bool = False) -> onnx
 def describe_bc(graph: Graph, policy: BcPolicy) -> None:
     seen = graph.observe(policy.normaliser)
     net = Network(graph, policy.net, seen, _size(policy))
-    graph.give_action("action", graph.add("Tanh", net.output(net.of_observation)), _width(policy.net), "within 1")
+    graph.give_action("action", graph.add("Tanh", net.output(net.of_observation)), _width(policy.net))
 
 
 def describe_gaussian(graph: Graph, policy: GaussianPolicy) -> None:
@@ -55,7 +61,7 @@ def describe_gaussian(graph: Graph, policy: GaussianPolicy) -> None:
     noise = _take_noise(graph, policy.noise_dim)
     actor = Network(graph, policy.actor, seen, _size(policy))
     drawn = graph.add("Tanh", draw_normal(graph, actor.output(actor.of_observation), noise, -5.0, 2.0))
-    graph.give_action("action", drawn, policy.noise_dim, "within 1")
+    graph.give_action("action", drawn, policy.noise_dim)
 
 
 def describe_bcq_lag(graph: Graph, policy: BcqLagPolicy) -> None:
@@ -68,7 +74,7 @@ def describe_bcq_lag(graph: Graph, policy: BcqLagPolicy) -> None:
     actor = Network(graph, policy.actor, seen, size)
     direction = graph.add("Tanh", actor.output(actor.with_input(proposed)))
     moved = graph.add("Add", proposed, graph.add("Mul", direction, graph.weight(policy.config.perturbation)))
-    graph.give_action("action", graph.clip(moved, -1.0, 1.0), _width(policy.decoder), "within 1")
+    graph.give_action("action", graph.clip(moved, -1.0, 1.0), _width(policy.decoder))
 
 
 def describe_lspc(graph: Graph, policy: LspcPolicy) -> None:
@@ -84,7 +90,7 @@ def describe_lspc(graph: Graph, policy: LspcPolicy) -> None:
         firsts["safe_action"] = decoder.of_observation
     actions = {name: graph.add("Tanh", decoder.output(first)) for name, first in firsts.items()}
     for name in reversed(actions):  # the safe one first: it stands in for the other
-        meaning = f"of {'LSPC-S' if name == 'safe_action' else policy.variants[0]}, within 1"
+        meaning = f"of {'LSPC-S' if name == 'safe_action' else policy.variants[0]}"
         instead = "safe_action" if name == "action" and "safe_action" in actions else None
         graph.give_action(name, actions[name], _width(policy.decoder), meaning, instead=instead)
     graph.outputs.reverse()
@@ -119,7 +125,7 @@ def _evaluate_critics(graph: Graph, policy: LspcPolicy, seen: str, names: list[s
     for kind, twins, worse in (("cost", policy.cost_q, "Max"), ("reward", policy.reward_q, "Min")):
         nets = [Network(branch, net, seen, _size(policy)) for net in twins]
         for name in (name for name in names if name.endswith(kind)):
-            both = [net.output(net.with_input(_action_of(name))) for net in nets]
+            both = [net.output(net.with_input(graph.name_action(_action_of(name)))) for net in nets]
             found[name] = branch.add(worse, *both, name=f"asked_{name}")
     outputs = [helper.make_tensor_value_info(found[name], TensorProto.FLOAT, None) for name in names]
     return helper.make_graph(branch.nodes, "critics", [], outputs)
@@ -150,7 +156,7 @@ def describe_fisor(graph: Graph, policy: FisorPolicy) -> None:
     q_h = graph.add("Max", *(net.output(net.with_input(actions)) for net in twins))
     safest = graph.add("ArgMin", q_h, axis=1, keepdims=0)
     chosen = graph.add("GatherND", actions, safest, batch_dims=1)
-    graph.give_action("action", chosen, action_dim, "within 1")
+    graph.give_action("action", chosen, action_dim)
     graph.add("ReduceMin", q_h, name="feasibility", axes=[1], keepdims=0)
     graph.give("feasibility", ["batch", 1], "Q_h of the action: at most 0 where every violation can still be avoided")
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -14,7 +15,8 @@ from lspc.evaluation import FIRST_EPISODE_SEED, check_fits
 from lspc.policy import load_policy
 from lspc.report.drawing import BUDGET_COLOUR, EPISODE_COLOUR, TEXT_COLOUR
 from lspc.runs import Run
-from lspc.tasks import Task, get_task
+from lspc.tasks import Task
+from lspc.tasks.own import is_own
 
 SUFFIXES = (".gif", ".mp4")
 WIDTH = 480
@@ -45,6 +47,8 @@ def film(
     policy: str | None = None,
     seed: int | None = None,
     on: str | None = None,
+    cost_key: str = "cost",
+    horizon: int | None = None,
     budget: float | None = None,
     sampled: bool = False,
     on_frame: Callable[[int, int], None] | None = None,
@@ -54,12 +58,10 @@ def film(
     `on_frame` hears the steps filmed so far and the most there can be.
     """
     opened = Run.open(run)
-    name = on or opened.task
-    if name is None:
-        raise UserError(f"{run} was not trained for a task: say --on TASK (see `lspc tasks`)")
     if episodes < 1:
         raise UserError(f"a clip needs 1 episode or more, not {episodes}")
-    task, clip = get_task(name), out or run / "episodes.gif"
+    own: dict[str, Any] = {"cost_key": cost_key, "horizon": horizon} if on and is_own(on) else {}
+    task, clip = opened.find_task(on, **own), out or run / "episodes.gif"
     check_fits(opened, task)
     check(clip)
     trained = load_policy(run, seed=seed, variant=policy)

@@ -22,7 +22,7 @@ from lspc.report import clips
 from lspc.report.views import Part, Source, make_view
 from lspc.runs import Run, layout
 from lspc.runs.record import group
-from lspc.tasks import get_task, thresholds_of
+from lspc.tasks import get_task
 from lspc.version import __version__
 
 CURVE_POINTS = 200
@@ -62,7 +62,7 @@ def list_missing(sources: Sequence[Source]) -> list[str]:
     for source in sources:
         run = source.run
         if not source.records:
-            on = "" if run.task else " --on TASK"
+            on = "" if run.task else " --on MODULE:CALLABLE"
             notes.append(f"measured reward and cost of {run.name}: run `lspc evaluate {run.path}{on}` first")
         if source.dataset is None:
             place = source.given or run.dataset.source
@@ -153,7 +153,7 @@ def shorten_curves(lines: Sequence[Part]) -> Part | None:
 
 def read_calibrations(run: Run) -> list[Part]:
     """What `lspc calibrate` left for each training seed: cost and reward predicted over eps, an eps per budget."""
-    thresholds = thresholds_of(get_task(run.task) if run.task else None)
+    thresholds = run.budgets(get_task(run.task) if run.task else None)
     found = []
     for path in layout.calibration_paths(run.path):
         values = files.read_json(path)
@@ -188,12 +188,15 @@ def draw_actions(source: Source) -> Part | None:
     states = dataset.observations[places]
     policies = [TrainedPolicy(main.net, variant, main.card) for variant in main.net.variants]
     usual = [policy.act(states) for policy in policies]
-    apart = np.linalg.norm(usual[0] - usual[min(1, len(usual) - 1)], axis=1)
+    bounds = main.action_bounds.for_actions(dataset.action_dim, source.run.name)
+    scaled = [bounds.to_unit(actions) for actions in usual]  # no unit outweighs another
+    apart = np.linalg.norm(scaled[0] - scaled[min(1, len(usual) - 1)], axis=1)
     place = int(apart.argmax())
     repeated = np.repeat(states[place : place + 1], ACTIONS, axis=0)
     return {
         "run": source.run.name,
         "dims": dataset.action_dim,
+        "bounds": list(zip(bounds.low, bounds.high, strict=True))[:2],
         "states": STATES,
         "logged": dataset.actions[places[place], :2],
         "policies": [

@@ -15,13 +15,14 @@ def inspect(
     *,
     task: str | None = NAMED_IN_DATA,
     thresholds: Sequence[float] | None = None,
+    action_bounds: Sequence[float] | None = None,
     figure: Path | None = None,
 ) -> tuple[dict[str, Any], Path]:
     """The profile and the picture, FILE.profile.png unless `figure` names another.
 
     Episodes are judged by `thresholds`, else by those of `task` or of the task that the file names.
     """
-    dataset, problems = data.examine(path)
+    dataset, problems = data.examine(path, action_bounds=action_bounds)
     if dataset is None:
         raise UserError("\n".join(problem.message for problem in problems))
     known = task_of(dataset.metadata, task)

@@ -17,7 +17,7 @@ from lspc.runs import Record, Run, layout
 from lspc.runs.grouping import PolicyKey, group_by_policy, own_restriction
 from lspc.runs.record import returns_by_seed, training_seeds
 from lspc.runs.statistics import Interval
-from lspc.tasks import Task, get_task, normalised_cost, normalised_reward
+from lspc.tasks import Task, normalised_cost, normalised_reward
 
 POLICIES = ("LSPC-O", "LSPC-S", "CVAE")
 """In the order of their colours."""
@@ -119,7 +119,7 @@ def shared_task(measured: Mapping[Run, Sequence[Record]]) -> Task:
             raise UserError(
                 f"{run.path} is about {names[run]}, {first.path} about {names[first]}: draw them one by one"
             )
-    return get_task(names[first])
+    return first.find_task(names[first])
 
 
 def run_name(run: Run, among: Mapping[Run, object]) -> str:

@@ -18,7 +18,9 @@ from rich.progress import (
 )
 from rich.table import Column, Table
 
+from lspc.data.bounds import Bounds
 from lspc.errors import visible
+from lspc.tasks.own import is_own
 
 if TYPE_CHECKING:  # a table of tasks should not wait for JAX
     from lspc.calibration.certificate import Certificate
@@ -115,17 +117,18 @@ def progress(*, counted: bool = False) -> Generator[Bars]:
         bars.close()
 
 
-def evaluation_table(rows: "Sequence[Summary]", task: "Task") -> Table:
+def evaluation_table(rows: "Sequence[Summary]", name: str) -> Table:
     """Two lines per policy, so that it fits in 80 columns: what was measured, then its interval."""
-    title = f"{task.name}: reward and cost, normalised (cost 1 is the whole budget)"
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0)
-    budgets = "/".join(map(str, task.thresholds))
-    costs = [f"cost\n@{k}" for k in task.thresholds]
+    what = "reward as it is, cost normalised" if is_own(name) else "reward and cost, normalised"
+    table = Table(title=f"{name}: {what} (cost 1 is the whole budget)", box=box.SIMPLE_HEAD, padding=0)
+    thresholds = [f"{k:g}" for k in rows[0].cost]
+    budgets = "/".join(thresholds)
+    costs = [f"cost\n@{k}" for k in thresholds]
     table.add_column("policy\nactions")
     for name in ("reward", *costs, "mean cost", "raw\ncost", f"% over\n{budgets}", "% of\nbest"):
         table.add_column(name, justify="right")
     for row in rows:
-        reached = row.reached[task.thresholds[0]]
+        reached = next(iter(row.reached.values()))
         table.add_row(
             f"{plain(row.policy)}\n[dim]{plain(row.mode)}",
             _interval(row.reward),
@@ -138,7 +141,7 @@ def evaluation_table(rows: "Sequence[Summary]", task: "Task") -> Table:
         )
     table.caption = (
         "Bold: safe, mean cost below 1. In brackets: 95 % interval over seeds and episodes. % over: episodes over "
-        f"each budget. % of best: share of the reward of the data's best episode within {task.thresholds[0]}."
+        f"each budget. % of best: share of the reward of the data's best episode within {thresholds[0]}."
     )
     return table
 
@@ -222,6 +225,7 @@ def profile_table(profile: dict[str, Any], name: str) -> Table:
     table.add_column(overflow="fold")
     for key in ("episodes", "transitions", "observation_dim", "action_dim"):
         table.add_row(key.replace("_", " "), f"{profile[key]:,}")
+    table.add_row("action bounds", str(Bounds(**profile["action_bounds"])))
     for key in ("returns", "costs"):
         of = {name: f"{value:.4g}" for name, value in profile[key].items()}
         whole = f"{of['min']} to {of['max']}, mean {of['mean']}, median {of['median']}"

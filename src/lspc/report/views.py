@@ -15,7 +15,8 @@ from lspc.runs import Record, Run
 from lspc.runs.grouping import PolicyKey, group_by_policy
 from lspc.runs.record import returns_by_seed
 from lspc.runs.statistics import bootstrap
-from lspc.tasks import Task, get_task, thresholds_of
+from lspc.tasks import DEFAULT_BUDGETS, Task, get_task
+from lspc.tasks.own import OwnTask
 
 DATA_POINTS = 4000
 Part = dict[str, Any]
@@ -38,9 +39,10 @@ class Source:
 
 def make_view(name: str | None, sources: Sequence[Source]) -> Part:
     """All that the page shows of one task."""
-    task = get_task(name) if name else None
-    thresholds = thresholds_of(task)
-    dataset = next((source.dataset for source in sources if source.run.task == name and source.dataset), None)
+    head = sources[0].run if sources else None
+    task = (head.find_task(name) if head else get_task(name)) if name else None
+    thresholds = task.thresholds if task else head.budgets(None) if head else DEFAULT_BUDGETS
+    dataset = next((source.dataset for source in sources if source.run.task in (None, name) and source.dataset), None)
     groups, own, conflicts = group_by_policy([(source.run, source.records) for source in sources], name)
     at_home = {key.family for key in own}
     shown = {key: group for key, group in groups.items() if key in own or key.family not in at_home}
@@ -48,6 +50,7 @@ def make_view(name: str | None, sources: Sequence[Source]) -> Part:
     return {
         "task": name,
         "thresholds": thresholds,
+        "raw": isinstance(task, OwnTask),
         "rows": [make_row(names[key], key, group, task, dataset) for key, group in shown.items() if task],
         "sweeps": make_sweeps(groups),
         "data": describe_data(dataset, task) if dataset else None,

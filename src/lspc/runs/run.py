@@ -4,8 +4,9 @@ The description says what decides the run's numbers (method, settings, seeds, da
 written once, when a folder is claimed, and read here and nowhere else.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.runs import fields, layout, record
 from lspc.runs.record import Record
-from lspc.tasks import Task
+from lspc.tasks import Task, get_task, thresholds_of
+from lspc.tasks.own import is_own, make_own
 from lspc.version import __version__
 
 STORE_WAIT = 60.0
@@ -130,8 +132,13 @@ class Run:
         source = given or Path(self.dataset.source)
         if not source.exists():
             return None
-        dataset = data.load(source)
+        dataset = self.bound_actions(data.load(source))
         return dataset if dataset.fingerprint == self.dataset.fingerprint else None
+
+    def bound_actions(self, dataset: Dataset) -> Dataset:
+        """The data with the run's own action bounds: those of the file may be others. The fingerprint judges."""
+        sizes_differ = dataset.action_dim != self.spec.action_dim
+        return dataset if sizes_differ else dataset.bound_actions(self.spec.action_bounds, slack=math.inf)
 
     def require_dataset(self, given: Path | None = None) -> Dataset:
         """The data the run learned from, or a word on where to name them."""
@@ -143,6 +150,37 @@ class Run:
                 f"{source} is not the data that the policy learned from: their fingerprints differ; say --data FILE"
             )
         raise UserError(f"the data of {self.path} is not at {source} any more: say --data FILE")
+
+    def find_task(
+        self, name: str | None = None, *, budgets: Sequence[float] = (), horizon: int | None = None, **own: Any
+    ) -> Task:
+        """The task of this name, the run's own unless told, with the budgets to judge by, the run's unless given.
+
+        A name such as `module:callable` is the user's own environment; `own` are options of `make_own`, and its
+        episodes are as long as the longest in the data unless a horizon is given.
+        """
+        if (name := name or self.task) is None:
+            raise UserError(
+                f"{self.path} was not trained for a task: say --on TASK (see `lspc tasks`), or --on MODULE:CALLABLE "
+                "for an environment of your own"
+            )
+        if not is_own(name):
+            task = get_task(name)
+            return replace(task, thresholds=tuple(budgets) or self.budgets(task))
+        return make_own(
+            name, observation_dim=self.spec.observation_dim, action_dim=self.spec.action_dim,
+            horizon=horizon or self.spec.longest_episode, budgets=tuple(budgets) or self.budgets(None), **own,
+        )  # fmt: skip
+
+    def budgets(self, task: Task | None) -> tuple[float, ...]:
+        """What costs are judged by: what the user asked for last, else the task's thresholds or the usual ones."""
+        place = self.path / layout.BUDGETS
+        return tuple(files.read_json(place)) if place.exists() else thresholds_of(task)
+
+    def remember_budgets(self, budgets: Sequence[float]) -> None:
+        """Judge by these from now on, in every table and picture; none changes nothing."""
+        if budgets:
+            files.write_json(self.path / layout.BUDGETS, sorted(set(budgets)))
 
     def records(self, name: str = layout.EVALUATIONS) -> list[Record]:
         """The episodes in one of the run's files of records; none if there is no such file."""

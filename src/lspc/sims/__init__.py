@@ -11,6 +11,7 @@ import numpy as np
 
 from lspc.errors import UserError
 from lspc.tasks import SUITES, Suite, Task, get_task
+from lspc.tasks.own import OwnTask
 
 
 class Step(NamedTuple):
@@ -22,7 +23,10 @@ class Step(NamedTuple):
 
 
 class Simulator(Protocol):
-    """One world with one agent. Observations are float32 vectors; actions are clipped to [-1, 1]."""
+    """One world with one agent. Observations are float32 vectors; actions are clipped to [-1, 1].
+
+    A user's own environment (`own.py`) takes actions in its own units and clips them to its own bounds.
+    """
 
     def __init__(self, task: Task, pictures: bool = True) -> None: ...
 
@@ -51,6 +55,10 @@ def is_installed(task: Task | str) -> bool:
 def make(task: Task | str, *, pictures: bool = True) -> Simulator:
     """A simulator for this task. Without `pictures` it cannot render, but may be built much faster."""
     task = _task(task)
+    if isinstance(task, OwnTask):
+        from lspc.sims.own import OwnSimulator
+
+        return OwnSimulator(task, pictures)
     suite = SUITES[task.suite]
     if missing := _missing_packages(suite):
         raise UserError(f"{task.name} needs {' and '.join(missing)}, which is missing: `lspc doctor` names the cure")

@@ -24,7 +24,8 @@ from lspc.acting import Act, Seen
 from lspc.errors import UserError
 from lspc.sims._worker import FAILED, RESET, STEP, Lanes, command_type, result_type
 from lspc.system import ONE_THREAD, usable_cores
-from lspc.tasks import SUITES, Task
+from lspc.tasks import Task
+from lspc.tasks.own import OwnTask
 
 MAX_TRIES = 3
 
@@ -54,7 +55,9 @@ class Pool:
         timeout: float = 120.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
-        alone = SUITES[task.suite].one_world_per_process
+        alone = task.one_world_per_process
+        if isinstance(task, OwnTask) and task.factory is not None:
+            workers = 0  # no other process could make the environment
         if workers is None:
             # A process with one world waits while the policy thinks about it: one more keeps the cores busy.
             workers = usable_cores() + alone

@@ -60,7 +60,7 @@ class Task:
     reward_max: float
     cost_max: int
     """Largest episode cost in the task's data, as stated in DSRL's file name."""
-    thresholds: tuple[int, int, int]
+    thresholds: tuple[float, ...]
     """The three cost budgets the task is evaluated at."""
     dataset_file: str
     dataset_episodes: int
@@ -75,6 +75,11 @@ class Task:
     """Most episodes the density filter keeps in a cell."""
     min_npb: int
     """Cells with fewer episodes than this are dropped as outliers."""
+
+    @property
+    def one_world_per_process(self) -> bool:
+        """Whether its engine holds a single world at a time."""
+        return self.suite in SUITES and SUITES[self.suite].one_world_per_process
 
 
 def all_tasks() -> tuple[Task, ...]:
@@ -109,7 +114,7 @@ def task_of(metadata: Mapping[str, Any], name: str | None = NAMED_IN_DATA) -> Ta
         return None
 
 
-def thresholds_of(task: Task | None) -> tuple[int, int, int]:
+def thresholds_of(task: Task | None) -> tuple[float, ...]:
     """The budgets to judge by: the task's, or the usual ones where no task is known."""
     return task.thresholds if task else DEFAULT_BUDGETS
 

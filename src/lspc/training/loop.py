@@ -21,7 +21,7 @@ import numpy as np
 from lspc import algos, checkpoints, files, policy
 from lspc.algos import base
 from lspc.algos.base import Method, Policy, Spec
-from lspc.data import Dataset, cost_warning
+from lspc.data import Bounds, Dataset, cost_warning
 from lspc.errors import UserError
 from lspc.runs import layout, record
 from lspc.runs.record import Record
@@ -32,6 +32,8 @@ from lspc.training.chunk import CHUNK, SweepMethod, init_states, make_chunk
 from lspc.training.settings import Resolved
 
 CHECKPOINTS_KEPT = 2
+LARGEST_DRAW = 2.0
+"""How far a policy's draw may lie outside [-1, 1] to pass for one that the simulator clipped."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -103,6 +105,7 @@ def train_runs(
     tracking.make_trackers(trackers)  # one that cannot be used is told before any folder is made
     if on_progress is None and (warning := cost_warning(dataset.costs)):  # the command line has shown it already
         warnings.warn(f"{dataset.source}: {warning}", stacklevel=2)
+    dataset = fit_to_task(dataset, task)
     module, planned, learned = algos.get(method), [], dataset
     for out, (config, provenance) in settings.items():
         _check_request(dataset, config, seeds, task)
@@ -114,9 +117,19 @@ def train_runs(
             stack.enter_context(files.locked(run.path))
             run.claim()
         if unfinished := [plan for plan in planned if not plan.run.is_finished()]:
-            states = _train(module, learned, unfinished, trackers, interim, on_progress)
+            states = _train(module, learned.scale_actions(), unfinished, trackers, interim, on_progress)
             for (run, _), state in zip(unfinished, states, strict=True):
                 _save_policies(module, run, state)
+
+
+def fit_to_task(dataset: Dataset, task: Task | None) -> Dataset:
+    """The data with the bounds of the task's actions, [-1, 1].
+
+    Its simulator clips, so a file may hold what a policy drew before that; other units are refused.
+    """
+    if task is None or dataset.action_bounds.are_unit:
+        return dataset
+    return dataset.bound_actions(Bounds(), slack=LARGEST_DRAW)
 
 
 def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], trackers: Sequence[str],

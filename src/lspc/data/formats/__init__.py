@@ -5,6 +5,7 @@ A bad file gives a list of problems and no dataset; a killed write leaves what w
 
 from pathlib import Path
 
+from lspc.data.bounds import HIGH, LOW, Bounds, Given, write_bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata
 from lspc.data.formats import hdf5, npz
 from lspc.data.formats.base import AGAIN, DAMAGE, Format, one_line
@@ -20,19 +21,22 @@ FORMATS: tuple[Format, ...] = (
 NO_FILE = "there is no such file; check the path"
 
 
-def load(path: str | Path, action_low: float = -1.0, action_high: float = 1.0) -> Dataset:
-    """Open a dataset file; a UserError lists everything that makes it unusable, one problem per line."""
-    dataset, problems = examine(path, action_low, action_high)
+def load(path: str | Path, *, action_bounds: Given | Bounds | None = None) -> Dataset:
+    """Open a dataset file; a UserError lists everything that makes it unusable, one problem per line.
+
+    `action_bounds` is (low, high) for every action alike or such a pair for each; unless given, the file's metadata
+    name them, or they are [-1, 1] or, where the actions lie far outside that, the least and the most in the data.
+    """
+    dataset, problems = examine(path, action_bounds=action_bounds)
     if dataset is None:
         raise UserError("\n".join(problem.message for problem in problems if problem.severity == "fatal"))
     return dataset
 
 
-def examine(
-    path: str | Path, action_low: float = -1.0, action_high: float = 1.0
-) -> tuple[Dataset | None, list[Problem]]:
+def examine(path: str | Path, *, action_bounds: Given | Bounds | None = None) -> tuple[Dataset | None, list[Problem]]:
     """Open a dataset file and report every problem; there is no dataset when one of them is fatal."""
     path = Path(path)
+    bounds = None if action_bounds is None else Bounds.of(action_bounds)
     found = Findings(str(path))
     kind = find_format(path)
     content = None
@@ -47,7 +51,7 @@ def examine(
     if content is None:
         return None, found.problems
     arrays, metadata = content
-    dataset = check_arrays(arrays, found, metadata=metadata, action_low=action_low, action_high=action_high)
+    dataset = check_arrays(arrays, found, metadata=metadata, action_bounds=bounds)
     return dataset, found.problems
 
 
@@ -58,8 +62,9 @@ def save(dataset: Dataset, path: str | Path, metadata: Metadata | None = None) -
     if kind is None:
         raise UserError(f"{path}: {_unknown_type(path)}")
     arrays = {FILE_NAMES[field]: getattr(dataset, field) for field in FIELDS}
+    told = {k: v for k, v in (dataset.metadata if metadata is None else metadata).items() if k not in (LOW, HIGH)}
     with atomic_path(path) as temporary:
-        kind.write(temporary, arrays, dataset.metadata if metadata is None else metadata)
+        kind.write(temporary, arrays, {**told, **write_bounds(dataset.action_bounds)})
 
 
 def read_metadata(path: str | Path) -> dict[str, str | int | float]:

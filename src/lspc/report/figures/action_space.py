@@ -11,7 +11,7 @@ from matplotlib.patches import Polygon
 
 from lspc.algos.lspc import LspcPolicy
 from lspc.algos.parts import iql
-from lspc.data import Dataset
+from lspc.data import Bounds, Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report.drawing import BUDGET_COLOUR, SERIES_COLOURS, TEXT_COLOUR, new_figure, save, tidy
@@ -38,6 +38,10 @@ class Drawn(NamedTuple):
     chosen: np.ndarray
     values: np.ndarray
 
+    def in_units(self, bounds: Bounds) -> "Drawn":
+        actions = {policy: bounds.to_plant(actions) for policy, actions in self.actions.items()}
+        return self._replace(actions=actions, chosen=bounds.to_plant(self.chosen))
+
 
 def draw(asked: Request) -> None:
     """Left: where each policy's actions lie. Right: what the CVAE's are worth, and which part of them is kept."""
@@ -46,8 +50,8 @@ def draw(asked: Request) -> None:
     trained = load_policy(path, seed=asked.seed)
     net = _checked(trained, dataset, path)
     row = telling_row(net, dataset)
-    drawn = draw_actions(net, dataset.observations[row])
-    first, second = widest(drawn.actions["CVAE"])
+    drawn = draw_actions(net, dataset.observations[row]).in_units(trained.action_bounds)
+    first, second = widest(trained.action_bounds.to_unit(drawn.actions["CVAE"]))
     plane = {policy: actions[:, [first, second]] for policy, actions in drawn.actions.items()}
     figure = new_figure(12, 5.4)
     about = trained.card["task"] or path.resolve().name

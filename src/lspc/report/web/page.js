@@ -158,7 +158,7 @@ function isItSafe(row) {
 }
 function earns(row) {
   const share = shareOfBest(row);
-  return `It earns ${number(row.raw_reward.mean)} (normalised ${number(row.reward.mean)})` +
+  return `It earns ${number(row.raw_reward.mean)}${view().raw ? "" : ` (normalised ${number(row.reward.mean)})`}` +
     (share === null ? "." : `, ${percent(share)} of the data's best episode within the budget.`);
 }
 // Both rewards on the task's scale, as `lspc evaluate` compares them.
@@ -561,7 +561,7 @@ function actions(body) {
   const off = new Set();
   const picture = chart(host, (width) => {
     const every = [...clouds.flatMap((cloud) => cloud.drawn), ...(flat ? [] : [found.logged])];
-    const axis = (index) => { const [low, high] = extent(every.map((pair) => pair[index])); return [Math.min(low, -1.05), Math.max(high, 1.05)]; };
+    const axis = (index) => { const [low, high] = extent(every.map((pair) => pair[index])); const [least, most] = found.bounds[index], edge = 0.025 * (most - least); return [Math.min(low, least - edge), Math.max(high, most + edge)]; };
     return {
       title: `Actions drawn by ${listed(clouds.map((cloud) => cloud.name))} in one state`,
       height: Math.min(430, Math.max(300, width * 0.85)), top: 24,
