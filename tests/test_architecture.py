@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "algos", "api", "bench", "calibration", "data", "deploy", "doctor", "evaluation", "report", "sims", "tasks",
         "theory", "training",
     },
-    "__init__": {"api", "tasks"},
+    "__init__": {"api", "data", "tasks"},
     "__main__": {"cli"},
 }  # fmt: skip
 NEVER = [

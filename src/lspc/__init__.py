@@ -14,10 +14,12 @@ from lspc.version import __version__
 
 if TYPE_CHECKING:
     from lspc.api import calibrate, evaluate, export, load_dataset, load_policy, save_dataset, train
+    from lspc.data import Dataset
     from lspc.errors import UserError
     from lspc.tasks import all_tasks, get_task
 
 __all__ = [
+    "Dataset",
     "UserError",
     "__version__",
     "all_tasks",
@@ -38,5 +40,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'lspc' has no attribute {name!r}")
     import importlib
 
-    homes = {"UserError": "lspc.errors", "all_tasks": "lspc.tasks", "get_task": "lspc.tasks"}
+    homes = {"Dataset": "lspc.data", "UserError": "lspc.errors", "all_tasks": "lspc.tasks", "get_task": "lspc.tasks"}
     return getattr(importlib.import_module(homes.get(name, "lspc.api")), name)

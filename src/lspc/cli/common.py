@@ -1,6 +1,7 @@
 """What the verbs share: how options read in the help, JSON output, opening data with its warnings."""
 
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,11 +19,29 @@ def shown(metavar: str, default: str = "") -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})" if default else "")
 
 
-def open_dataset(path: Path) -> Any:
+@dataclass(frozen=True)
+class Opening:
+    """What a table's columns are: see docs/data.md."""
+
+    columns: Annotated[tuple[str, ...], shown("ROLE=COLUMN ...", "what their names say")] = ()
+    """A table's columns, such as observations='temp_*' actions=valve reward=yield episode=batch, or a TOML file."""
+    cost: Annotated[str | None, shown("EXPRESSION")] = None
+    """The cost as a column or an expression of columns, such as "temp > 80"."""
+    drop_missing: Json = False
+    """Leave out rows of a table with missing values, and cut episodes there and where the step counter jumps."""
+    continuous: Json = False
+    """Take actions that look discrete (few whole numbers) for continuous ones."""
+
+
+AS_NAMED = Opening()
+"""Every column is what its name says."""
+
+
+def open_dataset(path: Path, opening: Opening = AS_NAMED) -> Any:
     from lspc import data
     from lspc.report import terminal
 
-    dataset = data.load(path)
+    dataset = data.load(path, **asdict(opening))
     for warning in dataset.warnings:
         terminal.warn(warning)
     return dataset

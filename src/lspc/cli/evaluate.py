@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import Json, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, Json, Opening, open_dataset, print_json, shown
 
 
 def evaluate(
@@ -22,6 +22,7 @@ def evaluate(
     guard: Annotated[tuple[float, ...], shown("COST ...")] = (),
     seeds: Annotated[tuple[int, ...], shown("INT ...", "all of them")] = (),
     data: Annotated[Path | None, shown("FILE", "the one the run learned from")] = None,
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
     workers: Annotated[int | None, shown("INT", "one per core")] = None,
     json: Json = False,
 ) -> None:
@@ -44,7 +45,7 @@ def evaluate(
     from lspc.report import terminal
     from lspc.tasks import get_task
 
-    dataset = open_dataset(data) if data else None
+    dataset = open_dataset(data, opening) if data else None
     with terminal.progress(counted=True) as bars:
         tables = evaluation.evaluate_runs(
             runs, on, dataset=dataset, episodes=episodes, variants=policies, modes=actions, restrictions=restrictions,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import open_dataset, shown
+from lspc.cli.common import AS_NAMED, Opening, open_dataset, shown
 from lspc.errors import UserError
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
 
@@ -17,8 +17,9 @@ from lspc.tasks import NAMED_IN_DATA, Task, task_of
 class TrainOptions:
     """What to learn from, how, and where to put it."""
 
-    data: Annotated[Path | None, shown("FILE", "the bundled BallCircle data")] = None
-    """The dataset: HDF5 in DSRL's layout, or NPZ."""
+    data: Annotated[Path | None, shown("LOG", "the bundled BallCircle data")] = None
+    """The dataset: HDF5 in DSRL's layout, NPZ, Parquet, CSV, or a folder of the last two."""
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/latest")
     """The run's folder."""
     algo: Annotated[str, tyro.conf.arg(metavar="METHOD")] = "lspc"
@@ -51,7 +52,7 @@ def train(arguments: Sequence[str]) -> None:
     options, task, given = _parse(arguments)
     config, provenance = settings.resolve(algos.get(options.algo), options.preset, task, given)
     devices.use_one_device_per_seed(len(options.seeds))
-    dataset = open_dataset(options.data or data.bundled_file())
+    dataset = open_dataset(options.data or data.bundled_file(), options.opening)
     terminal.note(
         f"{options.algo} on {dataset.source} ({len(dataset.episodes)} episodes): {config.steps} updates of "
         f"{config.batch_size}, seeds {' '.join(map(str, options.seeds))}, into {options.out}"

@@ -4,10 +4,14 @@ A bad file gives a list of problems and no dataset; a killed write leaves what w
 """
 
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from lspc.data.dataset import FIELDS, Dataset, Metadata
-from lspc.data.formats import hdf5, npz
-from lspc.data.formats.base import AGAIN, DAMAGE, Format, one_line
+from lspc.data.formats import csv, hdf5, npz, parquet
+from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Format, one_line
+from lspc.data.tables import Given, Table, Unusable, check_table, join_tables, open_table, parse_columns
 from lspc.data.validate import FILE_NAMES, Findings, Problem, check_arrays
 from lspc.errors import UserError
 from lspc.files import atomic_path
@@ -15,25 +19,82 @@ from lspc.files import atomic_path
 FORMATS: tuple[Format, ...] = (
     hdf5.FORMAT,
     npz.FORMAT,
+    parquet.FORMAT,
+    csv.FORMAT,
 )
+TABLES = (*parquet.FORMAT.suffixes, *csv.FORMAT.suffixes)
+"""The suffixes of files that a folder may hold."""
 
 
-def load(path: str | Path, action_low: float = -1.0, action_high: float = 1.0) -> Dataset:
-    """Open a dataset file; a UserError lists everything that makes it unusable, one problem per line."""
-    dataset, problems = examine(path, action_low, action_high)
-    if dataset is None:
-        raise UserError("\n".join(problem.message for problem in problems if problem.severity == "fatal"))
-    return dataset
+def load(
+    source: Any,
+    action_low: float = -1.0,
+    action_high: float = 1.0,
+    *,
+    columns: Given = None,
+    cost: str | None = None,
+    drop_missing: bool = False,
+    continuous: bool = False,
+) -> Dataset:
+    """Open a dataset; a UserError lists everything that makes it unusable, one problem per line.
+
+    `source` is a file, a folder of Parquet or CSV files, a pandas, polars or pyarrow table, a dict of arrays or a
+    list of episodes. Of tables, `columns` says which column is what, `cost` is a column or an expression such as
+    "temp > 80", and `drop_missing` leaves out rows with missing values, which are refused otherwise. Actions that
+    look discrete are taken for numbers if they are said to be `continuous`.
+    """
+    if not isinstance(source, str | Path):
+        return open_table(source, columns=columns, cost=cost, drop_missing=drop_missing, continuous=continuous)
+    found = Findings(str(source))
+    return found.require(
+        _open(
+            Path(source), found, action_low, action_high, columns=columns, cost=cost, drop_missing=drop_missing,
+            continuous=continuous,
+        )
+    )  # fmt: skip
 
 
 def examine(
-    path: str | Path, action_low: float = -1.0, action_high: float = 1.0
+    path: str | Path, action_low: float = -1.0, action_high: float = 1.0, **opening: Any
 ) -> tuple[Dataset | None, list[Problem]]:
-    """Open a dataset file and report every problem; there is no dataset when one of them is fatal."""
-    path = Path(path)
+    """Open a dataset file as `load` does and report every problem; there is no dataset when one of them is fatal."""
     found = Findings(str(path))
+    return _open(Path(path), found, action_low, action_high, **opening), found.problems
+
+
+def _open(
+    path: Path,
+    found: Findings,
+    action_low: float,
+    action_high: float,
+    *,
+    columns: Given = None,
+    cost: str | None = None,
+    drop_missing: bool = False,
+    continuous: bool = False,
+) -> Dataset | None:
+    patterns = parse_columns(columns, cost)
+    content = _read(path, found)
+    if content is None:
+        return None
+    data, metadata = content
+    if isinstance(data, Table):
+        return check_table(data, patterns, found, metadata=metadata, drop_missing=drop_missing, continuous=continuous)
+    if patterns or drop_missing:
+        found.fatal("file", f"columns, cost and missing values are said of tables ({', '.join(TABLES)}), not of this")
+        return None
+    opened = {"continuous": True} if continuous else {}
+    return check_arrays(
+        data, found, metadata=metadata, action_low=action_low, action_high=action_high, continuous=continuous,
+        opened=opened,
+    )  # fmt: skip
+
+
+def _read(path: Path, found: Findings) -> tuple[Arrays | Table, Metadata] | None:
+    """What a file or a folder holds, unchecked."""
     kind = find_format(path)
-    content = None
+    if path.is_dir():
+        return _read_folder(path, found)
     if not path.is_file():
         found.fatal("file", "there is no such file; check the path")
     elif kind is None:
@@ -41,12 +102,44 @@ def examine(
     elif path.stat().st_size == 0:
         found.fatal("file", f"the file is empty (0 bytes); {AGAIN}")
     else:
-        content = kind.read(path, found)
+        try:
+            return kind.read(path, found)
+        except Unusable as error:
+            found.fatal(error.field, str(error))
+    return None
+
+
+def _read_folder(folder: Path, found: Findings) -> tuple[Table, Metadata] | None:
+    """The tables in a folder and the folders below it, one after the other by name."""
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("[!.]*") if path.suffix.lower() in TABLES)
+    if not names:
+        found.fatal("file", f"the folder has no table in it ({', '.join(TABLES)}); name a file")
+        return None
+    parts: list[tuple[str, Table]] = []
+    for name in names:
+        inner = Findings(str(folder / name))
+        content = _read(folder / name, inner)
+        found.problems += inner.problems
+        if content is not None and isinstance(content[0], Table):
+            parts.append((name, content[0]))
+    if found.fatal_in():
+        return None
+    try:
+        return join_tables(str(folder), parts), {}
+    except Unusable as error:
+        found.fatal(error.field, str(error))
+        return None
+
+
+def read_table(path: str | Path) -> Table:
+    """The columns of a table file or folder, before they mean anything."""
+    found = Findings(str(path))
+    content = _read(Path(path), found)
     if content is None:
-        return None, found.problems
-    arrays, metadata = content
-    dataset = check_arrays(arrays, found, metadata=metadata, action_low=action_low, action_high=action_high)
-    return dataset, found.problems
+        raise UserError("\n".join(problem.message for problem in found.problems))
+    if not isinstance(content[0], Table):
+        raise UserError(f"{path}: its arrays have names already; only tables ({', '.join(TABLES)}) need columns")
+    return content[0]
 
 
 def save(dataset: Dataset, path: str | Path, metadata: Metadata | None = None) -> None:
@@ -56,6 +149,8 @@ def save(dataset: Dataset, path: str | Path, metadata: Metadata | None = None) -
     if kind is None:
         raise UserError(f"{path}: {_unknown_type(path)}")
     arrays = {FILE_NAMES[field]: getattr(dataset, field) for field in FIELDS}
+    if path.suffix.lower() not in TABLES and np.abs(dataset.actions).max() > 1:  # opening it would clip them
+        raise UserError(f"{path}: actions lie outside [-1, 1], which {kind.name} files are held to; write .parquet")
     with atomic_path(path) as temporary:
         kind.write(temporary, arrays, dataset.metadata if metadata is None else metadata)
 
