@@ -60,12 +60,12 @@ chromium:
 	touch $@
 
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track,deploy,cluster]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,data,track,deploy,cluster]"
 	touch $@ .venv/.installed
 
 # Their declared pins contradict each other and Python 3.11, so what they need comes first, then they without it.
 .venv/.installed-simulators: .venv/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,track,deploy,cluster,simulators]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,data,track,deploy,cluster,simulators]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
 		safety-gymnasium metadrive-simulator
 	touch $@

@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "algos", "api", "bench", "calibration", "data", "deploy", "doctor", "evaluation", "report", "sims", "tasks",
         "theory", "training",
     },
-    "__init__": {"api", "sims", "tasks"},
+    "__init__": {"api", "data", "sims", "tasks"},
     "__main__": {"cli"},
 }  # fmt: skip
 NEVER = [

@@ -14,11 +14,13 @@ from lspc.version import __version__
 
 if TYPE_CHECKING:
     from lspc.api import calibrate, evaluate, export, load_dataset, load_policy, pilot, save_dataset, train
+    from lspc.data import Dataset
     from lspc.errors import UserError
     from lspc.sims.record import record
     from lspc.tasks import all_tasks, get_task
 
 __all__ = [
+    "Dataset",
     "UserError",
     "__version__",
     "all_tasks",
@@ -42,6 +44,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     homes = {
-        "UserError": "lspc.errors", "all_tasks": "lspc.tasks", "get_task": "lspc.tasks", "record": "lspc.sims.record",
+        "Dataset": "lspc.data", "UserError": "lspc.errors", "all_tasks": "lspc.tasks", "get_task": "lspc.tasks",
+        "record": "lspc.sims.record",
     }  # fmt: skip
     return getattr(importlib.import_module(homes.get(name, "lspc.api")), name)

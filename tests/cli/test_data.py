@@ -23,13 +23,21 @@ def test_inspect(cli: Cli, dataset: Dataset, tmp_path: Path) -> None:
     assert (profile["episodes"], profile["transitions"]) == (20, 1000)
     assert list(profile["within_threshold"]) == ["10", "20", "40"]
     assert profile["problems"] == []
-    assert (tmp_path / "logs.profile.png").read_bytes().startswith(b"\x89PNG")
+    assert profile["duplicates"] == 0
+    assert [column["name"] for column in profile["columns"]][6:] == [
+        "observations_6",
+        "actions_0",
+        "actions_1",
+        "rewards",
+        "costs",
+    ]
+    assert list(tmp_path.iterdir()) == [path]  # no picture but the one asked for
     picture = tmp_path / "pictures" / "mine.png"
     told = cli("inspect", path, "--thresholds", "5", "--figure", picture).stdout
     assert "cost within 5" in told
     assert "cost within 10 " not in told
     assert dataset.fingerprint in "".join(re.sub(r"[│\s]", "", told))
-    assert picture.exists()
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_file_that_names_a_task_of_its_own_is_no_fault(cli: Cli, dataset: Dataset, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
@@ -32,10 +32,16 @@ def another(kind: Any, default: Any) -> Any:
             return tuple(another(each, None) for each in several)
     if kind is bool:
         return not default
+    if is_dataclass(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        return replace(default, **{name: another(hints[name], getattr(default, name)) for name in hints})
     return {int: 7, float: 0.375, str: "some", Path: Path("some/where")}[kind]
 
 
 def written(flag: str, value: Any) -> list[str]:
+    if is_dataclass(value):  # its fields are options of their own
+        named = [written(field.name.replace("_", "-"), getattr(value, field.name)) for field in fields(value)]
+        return [word for words in named for word in words]
     if isinstance(value, bool):
         return [f"--{flag}" if value else f"--no-{flag}"]
     return [f"--{flag}", *map(str, value if isinstance(value, tuple) else (value,))]

@@ -9,8 +9,8 @@ import pytest
 from helpers.cli import Cli
 
 VERBS = [
-    "inspect", "collect", "train", "evaluate", "calibrate", "pilot", "export", "render", "report", "bench", "figure",
-    "theory", "algos", "tasks", "doctor",
+    "inspect", "convert", "collect", "train", "evaluate", "calibrate", "pilot", "export", "render", "report", "bench",
+    "figure", "theory", "algos", "tasks", "doctor",
 ]  # fmt: skip
 
 
@@ -72,7 +72,10 @@ def test_version_and_no_arguments(cli: Cli) -> None:
             f"unknown verb 'fly': choose one of {', '.join(VERBS)}",
         ),
         (["collect", "--task", "BallRum", "--out", "a.hdf5"], "unknown task 'BallRum': did you mean BallRun"),
-        (["collect", "--task", "BallRun", "--out", "a.csv"], "a.csv: give it a name that ends in .hdf5 or .npz"),
+        (
+            ["collect", "--task", "BallRun", "--out", "a.txt"],
+            "a.txt: give it a name that ends in .hdf5 or .npz",
+        ),
         (["train", "--task", "Nothing"], "unknown task 'Nothing'"),
         (["train", "--preset", "huge"], "unknown preset 'huge': choose one of default, cpu, paper, official"),
         (["train", "--algo", "magic"], "unknown method 'magic': choose one of lspc, bc"),

@@ -19,6 +19,8 @@ from lspc.errors import UserError
 
 Arrays = dict[str, NDArray[Any]]
 SUFFIXES = [".hdf5", ".h5", ".npz"]
+WRITTEN = [*SUFFIXES, ".parquet", ".csv"]
+"""What we can write; somebody else's arrays come in the first three."""
 EPISODES, STEPS = 4, 25
 
 
@@ -81,7 +83,7 @@ def test_our_own_flag_names_and_other_number_types_load(tmp_path: Path, arrays: 
 def test_round_trips_between_formats_keep_the_fingerprint(tmp_path: Path, arrays: Arrays) -> None:
     original = in_memory(arrays)
     current = original
-    for name in ["a.hdf5", "b.npz", "c.h5", "d.npz"]:
+    for name in ["a.hdf5", "b.npz", "c.parquet", "d.h5", "e.csv", "f.npz", "g.csv", "h.parquet", "i.hdf5", "j.pq"]:
         save(current, tmp_path / name)
         current = load(tmp_path / name)
         assert current.fingerprint == original.fingerprint
@@ -89,7 +91,7 @@ def test_round_trips_between_formats_keep_the_fingerprint(tmp_path: Path, arrays
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", WRITTEN)
 def test_equal_content_gives_equal_bytes_in_another_process(tmp_path: Path, arrays: Arrays, suffix: str) -> None:
     first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     save(in_memory(arrays), first, {"task": "BallCircle", "seed": 3})
@@ -117,7 +119,7 @@ def test_hdf5_is_compressed_in_dsrls_layout(tmp_path: Path, arrays: Arrays) -> N
             assert (entry.compression, entry.shuffle, entry.dtype) == ("gzip", True, array.dtype)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", WRITTEN)
 def test_a_killed_write_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, arrays: Arrays, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,12 +141,13 @@ def test_a_killed_write_leaves_the_old_file_and_nothing_else(
 
 def test_a_format_is_known_by_its_suffix_alone() -> None:
     names = {suffix: kind.name for kind in formats.FORMATS for suffix in kind.suffixes}
-    assert names == {".hdf5": "HDF5", ".h5": "HDF5", ".npz": "NPZ"}
+    tables = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV"}
+    assert names == {".hdf5": "HDF5", ".h5": "HDF5", ".npz": "NPZ", **tables}
     for suffix, name in names.items():
-        found = find_format(Path("folder.csv") / f"a{suffix.upper()}")
+        found = find_format(Path("folder.txt") / f"a{suffix.upper()}")
         assert found is not None
         assert found.name == name
-    assert find_format("a.csv") is None
+    assert find_format("a.txt") is None
     assert find_format("npz") is None
 
 
@@ -163,13 +166,13 @@ def test_a_format_that_is_registered_is_read_written_and_named(
     dataset = load(tmp_path / "a.mem")
     assert dataset.fingerprint == in_memory(arrays).fingerprint
     assert dataset.metadata == read_metadata(tmp_path / "a.mem") == {"task": "BallRun"}
-    with pytest.raises(UserError, match=r"use .hdf5, .h5, .npz, .mem"):
-        load(write(tmp_path / "a.npz", arrays).rename(tmp_path / "a.csv"))
+    with pytest.raises(UserError, match=r"use .hdf5, .h5, .npz, .parquet, .pq, .csv, .mem"):
+        load(write(tmp_path / "a.npz", arrays).rename(tmp_path / "a.txt"))
 
 
 def test_save_refuses_an_unknown_type(tmp_path: Path, arrays: Arrays) -> None:
-    with pytest.raises(UserError, match=r"unknown file type '.csv'; use .hdf5, .h5, .npz"):
-        save(in_memory(arrays), tmp_path / "a.csv")
+    with pytest.raises(UserError, match=r"unknown file type '.txt'; use .hdf5, .h5, .npz"):
+        save(in_memory(arrays), tmp_path / "a.txt")
 
 
 def spoil(arrays: Arrays, name: str, index: Any, value: float) -> None:
@@ -367,17 +370,17 @@ def test_a_single_npy_array_is_not_an_npz(tmp_path: Path) -> None:
         load(path)
 
 
-@pytest.mark.parametrize("name", ["logs.csv", "logs", "logs.pkl"])
+@pytest.mark.parametrize("name", ["logs.txt", "logs", "logs.pkl"])
 def test_an_unknown_type_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("x")
     with pytest.raises(UserError, match=r"unknown file type .*; use .hdf5, .h5, .npz"):
         load(tmp_path / name)
 
 
-def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file"):
         load(tmp_path / "nothing.hdf5")
-    with pytest.raises(UserError, match="there is no such file"):
+    with pytest.raises(UserError, match=r"the folder has no table in it \(.parquet, .pq, .csv\)"):
         load(tmp_path)
 
 

@@ -15,7 +15,7 @@ from helpers.data import small_dataset
 from lspc.data import Dataset, load, read_metadata, save
 from lspc.errors import UserError
 
-SUFFIXES = [".hdf5", ".h5", ".npz"]
+SUFFIXES = [".hdf5", ".h5", ".npz", ".parquet"]
 NOTES = {"task": "BallRun", "seed": 3, "share": 0.25}
 
 
@@ -43,7 +43,7 @@ def test_metadata_that_are_given_to_save_replace_the_datasets(noted: Dataset, tm
 
 def test_metadata_survive_a_round_through_every_format(noted: Dataset, tmp_path: Path) -> None:
     current = noted
-    for name in ("a.hdf5", "b.npz", "c.h5"):
+    for name in ("a.hdf5", "b.npz", "c.parquet", "d.h5"):
         save(current, tmp_path / name)
         current = load(tmp_path / name)
     assert current.metadata == NOTES
@@ -108,5 +108,5 @@ def test_metadata_of_a_bad_file_are_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "a.hdf5").write_text("no")
     with pytest.raises(UserError, match="metadata cannot be read"):
         read_metadata(tmp_path / "a.hdf5")
-    with pytest.raises(UserError, match=r"unknown file type '.csv'"):
-        read_metadata(tmp_path / "a.csv")
+    with pytest.raises(UserError, match=r"unknown file type '.txt'"):
+        read_metadata(tmp_path / "a.txt")

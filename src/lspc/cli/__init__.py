@@ -14,6 +14,7 @@ from lspc.version import __version__
 
 VERBS = {
     "inspect": ("data", "check a dataset and show what is in it"),
+    "convert": ("data", "write a dataset in another format"),
     "collect": ("data", "make a dataset in a simulator"),
     "train": ("train", "learn a policy from a dataset"),
     "evaluate": ("evaluate", "measure a run's policies in the simulator"),

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import tyro
 
-from lspc.cli.common import BUDGETS, Json, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, open_dataset, print_json, shown
 
 
 def calibrate(
     run: Annotated[Path, tyro.conf.Positional, shown("RUN")],
     budget: Annotated[tuple[float, ...], shown("COST ...", f"the task's thresholds, else {BUDGETS}")] = (),
     data: Annotated[Path | None, shown("FILE", "the one the run learned from")] = None,
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
     seed: Annotated[int | None, shown("INT", "the run's first")] = None,
     updates: int = 6_000,
     figure: Annotated[Path | None, shown("PNG", "RUN/calibration.png")] = None,
@@ -43,7 +44,7 @@ def calibrate(
     from lspc.report import terminal
     from lspc.report.calibration import calibration_figure
 
-    dataset = open_dataset(data) if data else None
+    dataset = open_dataset(data, opening) if data else None
     with terminal.progress() as bars:
         found, choices, verified, task = calibrate_run(
             run, dataset, budgets=budget, seed=seed, updates=updates, verify=verify, episodes=episodes,

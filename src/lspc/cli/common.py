@@ -1,6 +1,7 @@
 """What the verbs share: how options read in the help, JSON output, opening data with its warnings."""
 
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,15 +19,37 @@ def shown(metavar: str, default: str = "") -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})" if default else "")
 
 
-Bounds = Annotated[tuple[float, ...], shown("LOW HIGH ...", "the file's, else -1 1, else the data's least and most")]
-"""Of actions: a pair for all of them or one for each."""
+@dataclass(frozen=True)
+class Opening:
+    """What a log's numbers are: see docs/data.md."""
+
+    columns: Annotated[tuple[str, ...], shown("ROLE=COLUMN ...", "what their names say")] = ()
+    """A table's columns, such as observations='temp_*' actions=valve reward=yield episode=batch, or a TOML file."""
+    cost: Annotated[str | None, shown("EXPRESSION")] = None
+    """The cost as a column or an expression of columns, such as "temp > 80"."""
+    drop_missing: Json = False
+    """Leave out rows of a table with missing values, and cut episodes there and where the step counter jumps."""
+    continuous: Json = False
+    """Take actions that look discrete (few whole numbers) for continuous ones."""
+    action_bounds: Annotated[
+        tuple[float, ...], shown("LOW HIGH ...", "the file's, else -1 1, else the data's least and most")
+    ] = ()
+    """The least and the most of the actions: a pair for all of them or one for each."""
+
+    def options(self) -> dict[str, Any]:
+        """For `data.load`."""
+        return {**asdict(self), "action_bounds": self.action_bounds or None}
 
 
-def open_dataset(path: Path, action_bounds: tuple[float, ...] = ()) -> Any:
+AS_NAMED = Opening()
+"""Every column is what its name says."""
+
+
+def open_dataset(path: Path, opening: Opening = AS_NAMED) -> Any:
     from lspc import data
     from lspc.report import terminal
 
-    dataset = data.load(path, action_bounds=action_bounds or None)
+    dataset = data.load(path, **opening.options())
     for warning in dataset.warnings:
         terminal.warn(warning)
     return dataset

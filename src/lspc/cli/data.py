@@ -1,42 +1,68 @@
-"""`lspc inspect` and `lspc collect`: datasets."""
+"""`lspc inspect`, `lspc convert` and `lspc collect`: datasets."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import BUDGETS, Bounds, Json, print_json, shown
+from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, open_dataset, print_json, shown
 from lspc.tasks import NAMED_IN_DATA, SUITES, get_task
 
 
 def inspect(
-    path: Annotated[Path, tyro.conf.Positional, shown("FILE")],
+    path: Annotated[Path, tyro.conf.Positional, shown("LOG")],
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
+    write_columns: Annotated[Path | None, shown("TOML")] = None,
     task: Annotated[str | None, shown("TASK", "the one named in the file")] = NAMED_IN_DATA,
     thresholds: Annotated[tuple[float, ...] | None, shown("COST ...", f"the task's, else {BUDGETS}")] = None,
-    action_bounds: Bounds = (),
-    figure: Annotated[Path | None, shown("PNG", "FILE.profile.png beside the file")] = None,
+    figure: Annotated[Path | None, shown("PNG")] = None,
     json: Json = False,
 ) -> None:
     """Check a dataset and show its sizes, returns, costs, safe share and problems.
 
     Args:
-        path: An HDF5 file in DSRL's layout, or an NPZ file with the same arrays.
+        path: An HDF5, NPZ, Parquet or CSV file, or a folder of the last two.
+        write_columns: Only look at the columns of a table, and write a proposal for --columns here.
         task: The task, for its cost budgets.
         thresholds: Cost budgets to judge the episodes by.
-        action_bounds: The least and the most of the actions: a pair for all of them or one for each.
-        figure: Where to save the picture of the episodes.
+        figure: Draw the episodes, into this picture.
         json: Print JSON instead of a table.
     """
     from lspc.report import inspection, terminal
 
-    profile, picture = inspection.inspect(
-        path, task=task, thresholds=thresholds, action_bounds=action_bounds or None, figure=figure
-    )  # fmt: skip
+    if write_columns:
+        inspection.write_columns(path, write_columns)
+        terminal.say(f"columns: {write_columns}")
+        return
+    profile = inspection.inspect(path, task=task, thresholds=thresholds, figure=figure, opening=opening.options())
     if json:
         print_json(profile)
         return
     terminal.output().print(terminal.profile_table(profile, str(path)))
-    terminal.say(f"picture: {picture}")
+    terminal.output().print(terminal.columns_table(profile))
+    if figure:
+        terminal.say(f"picture: {figure}")
+
+
+def convert(
+    log: Annotated[Path, tyro.conf.Positional, shown("LOG")],
+    out: Annotated[Path, tyro.conf.Positional, shown("FILE")],
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
+) -> None:
+    """Write a dataset in another format, number for number.
+
+    CSV has no place for metadata, such as the name of the task.
+
+    Args:
+        log: Any dataset that `lspc inspect` opens.
+        out: The file to write: .hdf5, .npz, .parquet or .csv.
+    """
+    from lspc import data
+    from lspc.report import terminal
+
+    dataset = open_dataset(log, opening)
+    data.save(dataset, out)
+    terminal.say(f"{out}: {len(dataset.episodes):,} episodes, {dataset.transitions:,} transitions")
 
 
 def collect(
@@ -62,7 +88,7 @@ def collect(
 
     Args:
         task: A task whose simulator is installed (see `lspc tasks`).
-        out: The file to write: .hdf5 or .npz.
+        out: The file to write: .hdf5, .npz or .parquet.
         agents: Size of the population; cost limits run from none to zero.
         steps: Simulator steps per agent.
         warmup: Steps in which an agent may learn to move before its cost limit begins to act.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import BUDGETS, Json, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, open_dataset, print_json, shown
 from lspc.tasks.own import is_own
 
 
@@ -28,6 +28,7 @@ def evaluate(
     guard: Annotated[tuple[float, ...], shown("COST ...")] = (),
     seeds: Annotated[tuple[int, ...], shown("INT ...", "all of them")] = (),
     data: Annotated[Path | None, shown("FILE", "the one the run learned from")] = None,
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
     workers: Annotated[int | None, shown("INT", "one per core")] = None,
     json: Json = False,
 ) -> None:
@@ -52,7 +53,7 @@ def evaluate(
     from lspc import evaluation
     from lspc.report import terminal
 
-    dataset = open_dataset(data) if data else None
+    dataset = open_dataset(data, opening) if data else None
     with terminal.progress(counted=True) as bars:
         tables = evaluation.evaluate_runs(
             runs, on, own={"cost_key": cost_key, "horizon": horizon} if any(map(is_own, on)) else None,

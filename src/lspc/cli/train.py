@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import Bounds, open_dataset, shown
+from lspc.cli.common import AS_NAMED, Opening, open_dataset, shown
 from lspc.errors import UserError
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
 
@@ -17,8 +17,9 @@ from lspc.tasks import NAMED_IN_DATA, Task, task_of
 class TrainOptions:
     """What to learn from, how, and where to put it."""
 
-    data: Annotated[Path | None, shown("FILE", "the bundled BallCircle data")] = None
-    """The dataset: HDF5 in DSRL's layout, or NPZ."""
+    data: Annotated[Path | None, shown("LOG", "the bundled BallCircle data")] = None
+    """The dataset: HDF5 in DSRL's layout, NPZ, Parquet, CSV, or a folder of the last two."""
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/latest")
     """The run's folder."""
     algo: Annotated[str, tyro.conf.arg(metavar="METHOD")] = "lspc"
@@ -27,8 +28,6 @@ class TrainOptions:
     """A named group of settings; `cpu` makes a good policy in minutes on two cores."""
     task: Annotated[str | None, shown("TASK", "the one named in the file")] = NAMED_IN_DATA
     """The task, for its settings and for evaluation later."""
-    action_bounds: Bounds = ()
-    """The least and the most of the actions in the plant's units: a pair for all of them or one for each."""
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0,)
     """Training seeds; several are trained in one program."""
     sweep: Annotated[str | None, shown("NAME=VALUE,VALUE ...")] = None
@@ -53,7 +52,7 @@ def train(arguments: Sequence[str]) -> None:
     options, task, given = _parse(arguments)
     config, provenance = settings.resolve(algos.get(options.algo), options.preset, task, given)
     devices.use_one_device_per_seed(len(options.seeds))
-    opened = open_dataset(options.data or data.bundled_file(), options.action_bounds)
+    opened = open_dataset(options.data or data.bundled_file(), options.opening)
     dataset = training.fit_to_task(opened, task)
     for warning in dataset.warnings[len(opened.warnings) :]:
         terminal.warn(warning)

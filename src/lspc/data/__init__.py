@@ -4,9 +4,10 @@ from pathlib import Path
 
 from lspc.data.bounds import Bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata, Statistics
-from lspc.data.formats import FORMATS, examine, find_format, load, read_metadata, save
+from lspc.data.formats import FORMATS, examine, find_format, load, read_metadata, read_table, save
 from lspc.data.grid import grid_filter
 from lspc.data.profile import profile
+from lspc.data.tables import propose_columns
 from lspc.data.validate import Problem, budget_warning, cost_warning
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "grid_filter",
     "load",
     "profile",
+    "propose_columns",
     "read_metadata",
+    "read_table",
     "save",
 ]
 

@@ -4,7 +4,7 @@ A `Dataset` never changes after it is made; what is derived from it is computed 
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -43,11 +43,12 @@ class Statistics:
     episode_length_mean: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """N transitions in order; an episode ends where `terminated` or `truncated` is set, as in the last row.
 
-    Arrays are cast to float32 and bool, checked for shape, and made read-only.
+    Arrays are cast to float32 and bool, checked for shape, and made read-only. `from_arrays`, `from_episodes` and
+    `from_table` also check what is in them, as opening a file does.
     """
 
     observations: NDArray[np.float32]
@@ -68,19 +69,99 @@ class Dataset:
     action_bounds: Bounds = field(default_factory=Bounds)
     """Between what the actions lie, in the plant's units; [-1, 1] unless told. Methods see `scale_actions()`."""
 
+    opened: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of `load` beside the file that made these data of it, such as the columns of a table."""
+
     def __post_init__(self) -> None:
         for name in FIELDS:
             dtype = np.float32 if name in FLOAT_FIELDS else np.bool_
             array = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
-        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+        for name in ("metadata", "opened"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         self._check_shapes()
         object.__setattr__(self, "action_bounds", self.action_bounds.for_actions(self.action_dim, self.source))
 
     def __getstate__(self) -> dict[str, Any]:
         # A read-only view of a dict cannot be copied into another process, nor by copy.deepcopy.
-        return {**vars(self), "metadata": dict(self.metadata)}
+        return {**vars(self), "metadata": dict(self.metadata), "opened": dict(self.opened)}
+
+    def __repr__(self) -> str:
+        returns, costs = self.returns, self.cost_returns
+        return (
+            f"Dataset({self.source}: {len(self.episodes):,} episodes, {self.transitions:,} transitions, "
+            f"{self.observation_dim} observations, {self.action_dim} actions, "
+            f"return {returns.min():.4g} to {returns.max():.4g}, cost {costs.min():.4g} to {costs.max():.4g})"
+        )
+
+    @staticmethod
+    def from_arrays(
+        observations: Any,
+        actions: Any,
+        rewards: Any,
+        costs: Any,
+        *,
+        terminated: Any = None,
+        truncated: Any = None,
+        next_observations: Any = None,
+        source: str = "arrays",
+        metadata: Metadata | None = None,
+        continuous: bool = False,
+        action_bounds: Any = None,
+    ) -> "Dataset":
+        """The dataset in arrays of one row per step, in order; an episode ends where one of the two flags is set.
+
+        Without `next_observations` they are the observations of the rows that follow; what is wrong is a UserError.
+        """
+        arrays = {
+            "observations": observations, "actions": actions, "rewards": rewards, "costs": costs,
+            "terminated": terminated, "truncated": truncated, "next_observations": next_observations,
+        }  # fmt: skip
+        given = {name: array for name, array in arrays.items() if array is not None}
+        return Dataset.from_table(
+            given, source=source, metadata=metadata, continuous=continuous, action_bounds=action_bounds
+        )
+
+    @staticmethod
+    def from_episodes(
+        episodes: Sequence[Mapping[str, Any]],
+        *,
+        columns: Any = None,
+        cost: str | None = None,
+        source: str = "list of episodes",
+        metadata: Metadata | None = None,
+        continuous: bool = False,
+        action_bounds: Any = None,
+    ) -> "Dataset":
+        """The dataset in a list of episodes, each a dict of arrays with a row for each step.
+
+        Observations may have a row more, the one after the last action, and `terminated` may be True or False.
+        """
+        return Dataset.from_table(
+            list(episodes), columns=columns, cost=cost, source=source, metadata=metadata, continuous=continuous,
+            action_bounds=action_bounds,
+        )  # fmt: skip
+
+    @staticmethod
+    def from_table(
+        table: Any,
+        *,
+        columns: Any = None,
+        cost: str | None = None,
+        drop_missing: bool = False,
+        continuous: bool = False,
+        source: str | None = None,
+        metadata: Metadata | None = None,
+        action_bounds: Any = None,
+    ) -> "Dataset":
+        """The dataset in a pandas, polars or pyarrow table or a dict of arrays; `columns` is role -> column."""
+        from lspc.data.tables import open_table
+
+        return open_table(
+            table, columns=columns, cost=cost, drop_missing=drop_missing, continuous=continuous, source=source,
+            metadata=metadata, action_bounds=None if action_bounds is None else Bounds.of(action_bounds),
+        )  # fmt: skip
 
     def _check_shapes(self) -> None:
         for name in FIELDS:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lspc.data.dataset import Dataset
+from lspc.data.dataset import FIELDS, Dataset
 from lspc.data.validate import budget_warning
 
 
@@ -27,9 +27,35 @@ def profile(dataset: Dataset, thresholds: Sequence[float]) -> dict[str, Any]:
         "best_return_within_threshold": {
             name: float(dataset.returns[mask].max()) if mask.any() else None for name, mask in inside.items()
         },
+        "columns": _columns(dataset),
+        "duplicates": dataset.transitions - len(np.unique(_rows_as_bytes(dataset))),
         "fingerprint": dataset.fingerprint,
         "problems": [*dataset.warnings, *([over_budget] if over_budget else [])],
     }
+
+
+def _columns(dataset: Dataset) -> list[dict[str, Any]]:
+    """The range of every column that is learned from, under the name it has in the log."""
+    named = dataset.opened.get("columns", {})
+    told: list[dict[str, Any]] = []
+    for role, array in (("observations", dataset.observations), ("actions", dataset.actions)):
+        names = named.get(role) or [f"{role}_{i}" for i in range(array.shape[1])]
+        told += [_range(name, role, column) for name, column in zip(names, array.T, strict=True)]
+    told.append(_range(named.get("reward", "rewards"), "reward", dataset.rewards))
+    told.append(_range(named.get("cost", "costs"), "cost", dataset.costs))
+    return told
+
+
+def _range(name: str, role: str, values: NDArray[Any]) -> dict[str, Any]:
+    mean = float(values.mean(dtype=np.float64))
+    return {"name": name, "role": role, "min": float(values.min()), "max": float(values.max()), "mean": mean}
+
+
+def _rows_as_bytes(dataset: Dataset) -> NDArray[Any]:
+    """Every transition as one value: equal transitions have equal ones."""
+    columns = [getattr(dataset, name).reshape(dataset.transitions, -1).astype(np.float32) for name in FIELDS]
+    rows = np.ascontiguousarray(np.concatenate(columns, axis=1) + np.float32(0))  # -0 and 0 are equal
+    return rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
 
 
 def _spread(values: NDArray[Any]) -> dict[str, float]:

@@ -4,7 +4,7 @@ A fatal problem means no dataset; a warning means the data was mended, and the l
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ FILE_NAMES = {field: field for field in FIELDS} | {"terminated": "terminals", "t
 """What DSRL calls each field in its files; our own names are understood as well."""
 CONTINUITY_TOLERANCE = 1e-4
 ROWS_AT_ONCE = 65536
+MOST_CHOICES = 16
+"""Whole numbers with no more different values than this are taken for choices."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -39,6 +41,19 @@ class Findings:
     def __init__(self, source: str) -> None:
         self.source = source
         self.problems: list[Problem] = []
+        self._columns: Mapping[str, Sequence[str]] = {}
+        self.row: Callable[[int], str] = lambda row: f"row {row}"
+        """How a row is called where it came from."""
+
+    def name_places(self, columns: Mapping[str, Sequence[str]], row: Callable[[int], str]) -> None:
+        """Speak of a table's own columns and rows instead of the arrays made of them."""
+        self._columns, self.row = columns, row
+
+    def locate(self, field: str, name: str, row: int, column: int | None = None) -> tuple[str, str]:
+        """What to call an array's value, and its place: its column of the table, or a column of the array."""
+        if field in self._columns:
+            return self._columns[field][column or 0], self.row(row)
+        return name, self.row(row) + ("" if column is None else f", column {column}")
 
     def fatal(self, field: str, text: str, index: int | None = None) -> None:
         self.problems.append(Problem("fatal", field, index, f"{self.source}: {text}"))
@@ -49,6 +64,12 @@ class Findings:
     def fatal_in(self, *fields: str) -> bool:
         """Whether something fatal was found in one of `fields`, or anywhere when none is named."""
         return any(p.severity == "fatal" and (not fields or p.field in fields) for p in self.problems)
+
+    def require(self, dataset: Dataset | None) -> Dataset:
+        """The dataset, or a UserError with everything that makes it unusable, one problem per line."""
+        if dataset is None:
+            raise UserError("\n".join(problem.message for problem in self.problems if problem.severity == "fatal"))
+        return dataset
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -61,10 +82,13 @@ def check_arrays(
     *,
     metadata: Metadata | None = None,
     action_bounds: Bounds | None = None,
+    continuous: bool = False,
+    opened: Mapping[str, Any] | None = None,
 ) -> Dataset | None:
     """Turn raw arrays into a dataset, or add to `found` every reason why that cannot be done.
 
     Actions lie within `action_bounds`, else within those that the metadata name, else within what the data show.
+    Those that look discrete are refused, unless the user says that they are `continuous`.
     """
     arrays: Arrays = {}
     for field in FIELDS:
@@ -79,6 +103,8 @@ def check_arrays(
     _check_sizes(arrays, found)
     _check_continuity(arrays, found)
     bounds = _check_actions(arrays, action_bounds, metadata or {}, found)
+    if not continuous:
+        _check_discrete(arrays, found)
     keep = _finished_rows(arrays, found)
     if found.fatal_in():
         return None
@@ -87,7 +113,8 @@ def check_arrays(
     if warning := cost_warning(kept["costs"]):
         found.warn("costs", warning)
     return Dataset(
-        **kept, warnings=found.warnings, source=found.source, metadata=metadata or {}, action_bounds=bounds
+        **kept, warnings=found.warnings, source=found.source, metadata=metadata or {}, action_bounds=bounds,
+        opened=opened or {},
     )  # fmt: skip
 
 
@@ -149,7 +176,7 @@ def _check_finite(field: str, name: str, array: NDArray[Any], numbers: NDArray[n
     if len(wrong) == 0:
         return
     first = tuple(int(i) for i in wrong[0])
-    place = f"row {first[0]}" if len(first) == 1 else f"row {first[0]}, column {first[1]}"
+    name, place = found.locate(field, name, *first)
     what = f"{array[first]}" + (", too large for float32," if np.isfinite(array[first]) else "")
     found.fatal(
         field,
@@ -162,9 +189,10 @@ def _check_costs(name: str, costs: NDArray[np.float32], found: Findings) -> None
     wrong = np.flatnonzero(costs < 0)
     if len(wrong):
         first = int(wrong[0])
+        name, place = found.locate("costs", name, first)
         found.fatal(
             "costs",
-            f"{name} is {costs[first]:g} at row {first} ({len(wrong)} negative value(s) in all); "
+            f"{name} is {costs[first]:g} at {place} ({len(wrong)} negative value(s) in all); "
             "a cost must be 0 or more: check its sign",
             first,
         )
@@ -214,8 +242,8 @@ def _check_continuity(arrays: Arrays, found: Findings) -> None:
     if first is not None:
         found.fatal(
             "next_observations",
-            f"next_observations at row {first} differs from observations at row {first + 1} in the same "
-            f"episode ({breaks} such row(s) in all); keep rows in time order and mark every episode's "
+            f"next_observations at {found.row(first)} differs from observations at {found.row(first + 1)} in the "
+            f"same episode ({breaks} such row(s) in all); keep rows in time order and mark every episode's "
             "last row in terminals or timeouts",
             first,
         )
@@ -248,6 +276,25 @@ def _check_actions(arrays: Arrays, given: Bounds | None, metadata: Metadata, fou
     else:
         found.warn("actions", f"{told}; they were clipped", first)
     return bounds
+
+
+def _check_discrete(arrays: Arrays, found: Findings) -> None:
+    """Methods here choose actions from a range; numbers of choices, such as 0 and 1, have no range between them."""
+    if "actions" not in arrays or found.fatal_in("actions"):
+        return
+    for number, column in enumerate(arrays["actions"].T):
+        if (column != np.round(column)).any():
+            continue
+        different = np.unique(column)
+        if 1 < len(different) <= MOST_CHOICES:
+            name, _ = found.locate("actions", f"column {number}", 0, number)
+            listed = ", ".join(f"{value:g}" for value in different[:5]) + (", ..." if len(different) > 5 else "")
+            found.fatal(
+                "actions",
+                f"actions look discrete: {len(different)} values ({listed}) in {name}, and lspc learns continuous "
+                "ones; if these are set points of a range, say --continuous (continuous=True)",
+            )
+            return
 
 
 def _finished_rows(arrays: Arrays, found: Findings) -> int:

@@ -1,10 +1,10 @@
 """A dataset looked at: what `lspc inspect` tells of it, in numbers and as a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lspc import data
+from lspc import data, files
 from lspc.errors import UserError
 from lspc.report.figures.dataset_profile import dataset_profile_figure
 from lspc.tasks import NAMED_IN_DATA, task_of, thresholds_of
@@ -15,18 +15,23 @@ def inspect(
     *,
     task: str | None = NAMED_IN_DATA,
     thresholds: Sequence[float] | None = None,
-    action_bounds: Sequence[float] | None = None,
     figure: Path | None = None,
-) -> tuple[dict[str, Any], Path]:
-    """The profile and the picture, FILE.profile.png unless `figure` names another.
+    opening: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The profile; with a `figure`, the picture goes there. `opening` is what `data.load` takes beside the file.
 
     Episodes are judged by `thresholds`, else by those of `task` or of the task that the file names.
     """
-    dataset, problems = data.examine(path, action_bounds=action_bounds)
+    dataset, problems = data.examine(path, **opening or {})
     if dataset is None:
-        raise UserError("\n".join(problem.message for problem in problems))
+        raise UserError("\n".join(problem.message for problem in problems if problem.severity == "fatal"))
     known = task_of(dataset.metadata, task)
     budgets = thresholds or thresholds_of(known)
-    picture = figure or path.with_suffix(".profile.png")
-    dataset_profile_figure(dataset, budgets, picture, title=known.name if known else path.name)
-    return data.profile(dataset, budgets), picture
+    if figure:
+        dataset_profile_figure(dataset, budgets, figure, title=known.name if known else path.name)
+    return data.profile(dataset, budgets)
+
+
+def write_columns(path: Path, out: Path) -> None:
+    """A proposal of what the columns of a table are, for the user to look through."""
+    files.write_text(out, data.propose_columns(data.read_table(path)))

@@ -234,8 +234,21 @@ def profile_table(profile: dict[str, Any], name: str) -> Table:
         best = profile["best_return_within_threshold"][threshold]
         told = "" if best is None else f", the best of them returns {best:.4g}"
         table.add_row(f"cost within {threshold}", f"{100 * share:.1f} % of episodes{told}")
+    table.add_row("repeated rows", f"{profile['duplicates']:,}")
     table.add_row("problems", "\n".join(map(plain, profile["problems"])) or "none")
     table.add_row("fingerprint", profile["fingerprint"])
+    return table
+
+
+def columns_table(profile: dict[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
+    for name in ("column", "role", "min", "max", "mean", ""):
+        table.add_column(
+            name, no_wrap=name != "column", justify="right" if name in ("min", "max", "mean") else "left"
+        )
+    for column in profile["columns"]:
+        numbers = [f"{column[key]:.4g}" for key in ("min", "max", "mean")]
+        table.add_row(column["name"], column["role"], *numbers, "constant" if column["min"] == column["max"] else "")
     return table
 
 

@@ -35,6 +35,8 @@ class DatasetFacts:
     episodes_used: int
     """Those that the method learned from."""
     transitions_used: int
+    opened: dict[str, Any] | None = None
+    """How the file was opened, where it needed words: the columns of a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +83,9 @@ class Run:
     ) -> "Run":
         """The run that training `method` with `config` will be; `learned` is the part of `dataset` it learns from."""
         facts = DatasetFacts(
-            dataset.source, dataset.fingerprint, len(dataset.episodes), len(learned.episodes), learned.transitions
-        )
+            dataset.source, dataset.fingerprint, len(dataset.episodes), len(learned.episodes), learned.transitions,
+            dict(dataset.opened) or None,
+        )  # fmt: skip
         return Run(
             Path(path), __version__, method, task.name if task else None, tuple(seeds),
             files.as_json(asdict(config)), dict(provenance), facts, Spec.of(learned),
@@ -96,6 +99,8 @@ class Run:
         """What the description on disk holds."""
         values = asdict(self)
         del values["path"]
+        if self.dataset.opened is None:
+            del values["dataset"]["opened"]
         return files.as_json(values)
 
     def identity(self) -> dict[str, Any]:
@@ -132,7 +137,7 @@ class Run:
         source = given or Path(self.dataset.source)
         if not source.exists():
             return None
-        dataset = self.bound_actions(data.load(source))
+        dataset = self.bound_actions(data.load(source, **self.dataset.opened or {}))
         return dataset if dataset.fingerprint == self.dataset.fingerprint else None
 
     def bound_actions(self, dataset: Dataset) -> Dataset:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lspc.data.dataset import FIELDS, Metadata
+from lspc.data.tables import Table
 from lspc.data.validate import FILE_NAMES, Findings
 
 METADATA_KEY = "metadata"
@@ -36,8 +37,10 @@ class Format:
     name: str
     suffixes: tuple[str, ...]
     """In small letters, with the dot; the first is the usual one."""
-    read: Callable[[Path, Findings], tuple[Arrays, Metadata] | None]
-    """The known arrays as they are, and the metadata; None and a fatal finding if it cannot be opened."""
+    read: Callable[[Path, Findings], tuple[Arrays | Table, Metadata] | None]
+    """The known arrays as they are, or a table whose columns the user may name, and the metadata.
+
+    None and a fatal finding if it cannot be opened."""
     read_metadata: Callable[[Path], Metadata]
     """The metadata alone, without unpacking the arrays; raises one of `DAMAGE` where that cannot be done."""
     write: Callable[[Path, Mapping[str, NDArray[Any]], Metadata], None]

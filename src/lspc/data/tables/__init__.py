@@ -1,0 +1,21 @@
+"""Tables as data: rows of named columns from a file, a folder, a data frame or plain arrays become a dataset."""
+
+from lspc.data.tables.columns import Columns, parse_columns
+from lspc.data.tables.dataset import check_table, open_table
+from lspc.data.tables.proposal import propose_columns
+from lspc.data.tables.reading import import_arrow, read_arrow
+from lspc.data.tables.table import Column, Table, Unusable, join_tables
+
+__all__ = [
+    "Column",
+    "Columns",
+    "Table",
+    "Unusable",
+    "check_table",
+    "import_arrow",
+    "join_tables",
+    "open_table",
+    "parse_columns",
+    "propose_columns",
+    "read_arrow",
+]
