@@ -14,10 +14,12 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from lspc.algos import base
 from lspc.algos.base import Batch, Metrics, Normaliser, Spec, flatten_metrics
-from lspc.algos.parts import iql
+from lspc.algos.parts import admission, iql
 from lspc.algos.parts.cvae import Cvae, decode, update_weighted
 from lspc.algos.parts.cvae import init as init_cvae
 from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_restriction, rewarding_latents
@@ -66,6 +68,9 @@ class Config:
     """LSPC-O imitates rewarding actions among this safest share of the batch; none (and the converse): among all."""
     safety_spend: float = 0.5
     """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
+    record_share: float | None = None
+    """At each eps LSPC-O imitates recorded episodes that cost little enough, mostly this share of them, the rewarding
+    ones; none (and with one eps, and in the converse): the critics alone choose."""
     search: float = 0.0
     """How strongly LSPC-O follows the critics' word about its own actions, beside imitating; 0: not at all."""
     caution: float = 4.0
@@ -161,6 +166,37 @@ def prepare(dataset: Dataset, config: Config) -> Dataset:
     return dataset
 
 
+class RecordedBatch(NamedTuple):
+    """Transitions, with what the record of their episodes says of them."""
+
+    transitions: Batch
+    admission: Float[Array, "batch levels"]
+    """How much each counts at each level of eps."""
+    manner: Float[Array, ""]
+
+
+def _uses_record(config: Config) -> bool:
+    return config.record_share is not None and config.restriction_range is not None and config.roles == "safety-first"
+
+
+def table(dataset: Dataset, config: Config) -> Any:
+    """The transitions; where the record is used, each with the number of its episode, and what eps admits it."""
+    rows = base.table(dataset, config)
+    if not _uses_record(config):
+        return rows
+    numbers = np.repeat(np.arange(len(dataset.lengths), dtype=np.float32), dataset.lengths)
+    return np.concatenate([rows, numbers[:, None]], axis=1), admission.admit(dataset, config.record_share or 1.0)
+
+
+def draw(rows: Any, key: PRNGKeyArray, spec: Spec, config: Config) -> Batch | RecordedBatch:
+    if not _uses_record(config):
+        return base.draw(rows, key, spec, config)
+    numbered, admitted = rows
+    drawn = numbered[jax.random.randint(key, (config.batch_size,), 0, numbered.shape[0])]
+    episodes = drawn[:, -1].astype(jnp.int32)
+    return RecordedBatch(base.unpack(drawn[:, :-1], spec), admitted.weights[episodes], admitted.manner)
+
+
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     keys = jax.random.split(key, 5)
     rewards, costs = _units(spec, config)
@@ -196,7 +232,7 @@ def _units(spec: Spec, config: Config) -> tuple[Units, Units]:
     return as_they_are(spec.largest_reward, config.discount), as_they_are(spec.largest_cost, config.discount)
 
 
-def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metrics]:
+def update(state: State, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> tuple[State, Metrics]:
     """One step of every part, in the paper's order: V_r, Q_r, V_c, Q_c, CVAE, latent safety encoder."""
     config = state.config
     cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
@@ -205,8 +241,7 @@ def update(state: State, batch: Batch, key: PRNGKeyArray) -> tuple[State, Metric
     critics = update_critics(state, batch)
 
     # Their advantages become weights. To the losses below these are constants: no gradient returns to a critic.
-    restrictions = draw_restrictions(restriction_key, batch.rewards.size, config)
-    weights = weigh_actions(critics, restrictions, config)
+    restrictions, weights = weigh_actions(critics, batch, restriction_key, config)
 
     # The CVAE imitates the careful actions (in the converse, the rewarding ones).
     cvae, cvae_metrics = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
@@ -232,9 +267,10 @@ class CriticOutputs(NamedTuple):
     cost_report: iql.CriticReport
 
 
-def update_critics(state: State, batch: Batch) -> CriticOutputs:
+def update_critics(state: State, drawn: Batch | RecordedBatch) -> CriticOutputs:
     """One step of V_r, Q_r, V_c, Q_c; nothing of it depends on POLICY_SETTINGS."""
-    config, batch = state.config, state.normaliser.apply_to(batch)
+    transitions = drawn.transitions if isinstance(drawn, RecordedBatch) else drawn
+    config, batch = state.config, state.normaliser.apply_to(transitions)
     ends = batch.ends if config.timeouts_end_episode else batch.terminated
     if config.released_critics:
         ends = batch.terminated + batch.truncated  # 2 where both are set
@@ -279,7 +315,25 @@ class PolicyWeights(NamedTuple):
     metrics: dict[str, Metrics]
 
 
-def weigh_actions(critics: CriticOutputs, restrictions: Float[Array, " batch"], config: Config) -> PolicyWeights:
+def weigh_actions(
+    critics: CriticOutputs, batch: Batch | RecordedBatch, key: PRNGKeyArray, config: Config
+) -> tuple[Float[Array, " batch"], PolicyWeights]:
+    """An eps for each transition, and the weights.
+
+    Where the record is used, it says which episodes an eps admits; the more their cost is a matter of manner, the
+    less the critics' word about single actions counts beside it.
+    """
+    if isinstance(batch, RecordedBatch):
+        assert config.restriction_range is not None
+        restrictions, recorded = admission.draw_restrictions(key, batch.admission, config.restriction_range)
+        weights = weigh_at(critics, restrictions, config)
+        chosen = recorded * weights.encoder ** (1.0 - batch.manner)
+        return restrictions, weights._replace(encoder=chosen / jnp.maximum(jnp.mean(chosen), 1e-6))
+    restrictions = draw_restrictions(key, batch.rewards.size, config)
+    return restrictions, weigh_at(critics, restrictions, config)
+
+
+def weigh_at(critics: CriticOutputs, restrictions: Float[Array, " batch"], config: Config) -> PolicyWeights:
     careful, cost_metrics = cost_weights(critics.cost_report, config)
     rewarding, reward_metrics = reward_weights(critics.reward_report, critics.cost_report, restrictions, config)
     for_cvae, for_encoder = (careful, rewarding) if config.roles == "safety-first" else (rewarding, careful)
@@ -435,7 +489,7 @@ def cvae_config(config: Config) -> Config:
 
 
 def update_sweep(
-    states: tuple[State, ...], batch: Batch, key: PRNGKeyArray
+    states: tuple[State, ...], batch: Batch | RecordedBatch, key: PRNGKeyArray
 ) -> tuple[tuple[State, ...], tuple[Metrics, ...]]:
     """`update` for several settings, each as if alone; critics and CVAEs that settings share learn once."""
     cvae_key, encoder_key, restriction_key = jax.random.split(key, 3)
@@ -444,8 +498,7 @@ def update_sweep(
     updated: list[tuple[State, Metrics]] = []
     for state in states:
         config, shared = state.config, cvae_config(state.config)
-        restrictions = draw_restrictions(restriction_key, batch.rewards.size, config)
-        weights = weigh_actions(critics, restrictions, config)
+        restrictions, weights = weigh_actions(critics, batch, restriction_key, config)
         if shared not in cvaes:
             cvaes[shared] = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
         cvae, cvae_metrics = cvaes[shared]

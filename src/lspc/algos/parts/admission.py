@@ -1,0 +1,102 @@
+"""Which recorded episodes an eps admits: those that cost little enough for it, the rewarding ones first.
+
+Weights of single transitions compare the actions of one state. They say nothing about which states a policy ends up
+in: where cost is a matter of manner, such as a speed that is held, everyone's next action looks harmless, and only
+leaving the costly episodes out teaches to hold another speed.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpy.typing import NDArray
+
+from lspc.data import Dataset
+
+LEVELS = 16
+"""Steps from the smallest eps to the largest."""
+FEWEST = 10
+"""Episodes, or 3 % of them, that even the smallest eps admits: the cheapest."""
+
+
+class Admission(NamedTuple):
+    weights: Float[Array, "episodes levels"]
+    """How much an episode counts at each level of eps; of mean 1 over all transitions, at every level."""
+    manner: Float[Array, ""]
+    """Correlation of the costs of an episode's two halves: 0 where cost is a matter of moments, 1 of manner."""
+
+
+def admit(dataset: Dataset, share: float) -> Admission:
+    """At a place u from 0 to 1 in the range of eps, episodes of at most u^3 of the costliest one's cost; of these
+    mostly the `share` with the highest return.
+
+    The cube gives the smaller half of the range to budgets that are small beside what the data cost. The costliest
+    twentieth does not count, so that one disaster does not set the scale.
+    """
+    costs, returns, lengths = dataset.cost_returns, dataset.returns, dataset.lengths
+    places = (np.arange(LEVELS) + 0.5) / LEVELS
+    fewest = min(max(FEWEST, int(np.ceil(0.03 * len(costs)))), len(costs))
+    caps = np.maximum(places**3 * np.quantile(costs, 0.95), np.sort(costs)[fewest - 1])
+    columns = []
+    for cap in caps:
+        weights = prefer_rewarding(returns, costs <= cap, share)
+        columns.append(weights * lengths.sum() / (weights * lengths).sum())
+    weights = np.stack(columns, axis=1).astype(np.float32)
+    return Admission(jnp.asarray(weights), jnp.float32(measure_manner(dataset)))
+
+
+def prefer_rewarding(returns: NDArray[np.floating], admitted: NDArray[np.bool_], share: float) -> NDArray[np.float64]:
+    """exp(t * rank of the return) for the admitted, 0 for the rest; t leaves the effective share, or eight."""
+    count = int(admitted.sum())
+    rank = np.zeros(len(returns))
+    rank[admitted] = np.argsort(np.argsort(returns[admitted], kind="stable")) / max(count - 1, 1)
+    wanted = max(share, min(1.0, 8 / count))
+    low, high = 0.0, 200.0
+    for _ in range(40):  # the effective share falls as t rises
+        middle = (low + high) / 2
+        weights = admitted * np.exp(middle * (rank - 1))
+        enough = weights.sum() ** 2 / (weights**2).sum() > wanted * count
+        low, high = (middle, high) if enough else (low, middle)
+    return np.where(admitted, np.exp(low * (rank - 1)), 0.0)
+
+
+def measure_manner(dataset: Dataset) -> float:
+    """From 0 to 1: how well the cost of an episode's first half tells that of its second half, by rank."""
+    halves = np.array(
+        [
+            (dataset.costs[rows].mean(), dataset.costs[later].mean())
+            for rows, later in (_split(rows) for rows in dataset.episodes if rows.stop - rows.start > 1)
+        ]
+    ).reshape(-1, 2)
+    if len(halves) < FEWEST or np.any(np.ptp(halves, axis=0) == 0):
+        return 0.0
+    early, late = (_rank(column) for column in halves.T)
+    return float(np.clip(np.corrcoef(early, late)[0, 1], 0.0, 1.0))
+
+
+def _split(rows: slice) -> tuple[slice, slice]:
+    middle = (rows.start + rows.stop) // 2
+    return slice(rows.start, middle), slice(middle, rows.stop)
+
+
+def _rank(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Ranks, the mean one for those that are equal: most episodes may cost nothing."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[which]
+
+
+def draw_restrictions(
+    key: PRNGKeyArray, weights: Float[Array, "batch levels"], restriction_range: tuple[float, float]
+) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
+    """An eps for each transition, drawn from those that admit its episode, and the transition's weight.
+
+    Drawing evenly and weighing by the episode's weight there has the same mean, but wastes most of a batch on zeros.
+    """
+    level_key, place_key = jax.random.split(key)
+    level = jax.random.categorical(level_key, jnp.log(weights + 1e-9), axis=-1)
+    place = jax.random.uniform(place_key, level.shape)
+    low, high = restriction_range
+    return low + (high - low) * (level.astype(jnp.float32) + place) / LEVELS, jnp.mean(weights, axis=1)
