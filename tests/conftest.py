@@ -24,7 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Most of a figure's time is painting and packing its pixels.
-drawing.DPI = 40
+drawing.DPI = 75
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,8 @@ def test_calibrate_prints_a_table_that_fits_and_verifies(
     cli: Cli, calibrated: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     picture = tmp_path / "pictures" / "curve.png"
-    done = cli("calibrate", calibrated[0], "--updates", "20", "--verify", "--episodes", "1", "--figure", picture)
+    asked = ("--budget", "10", "20", "40", "--updates", "20", "--verify", "--episodes", "1", "--figure", picture)
+    done = cli("calibrate", calibrated[0], *asked)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert max(map(len, lines[:-1])) <= 80

@@ -180,7 +180,7 @@ def test_a_calibration_beside_each_policy_answers_for_the_tasks_budgets(tmp_path
     folder = make_run(tmp_path / "run", data_file)
     for seed in (0, 1):
         curve = tuple(
-            Point(eps, Interval(cost, 0.0, cost + seed), Interval(1.0, 0.0, 2.0), cost, 1.0)
+            Point(eps, Interval(cost, 0.0, cost + seed), Interval(eps, 0.0, 2.0), cost, 1.0)
             for eps, cost in ((0.5, 9.5), (1.0, 30.0))
         )
         made = Calibration(

@@ -81,7 +81,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, changes: dict[str, object], tol
     with pytest.raises(UserError, match="line 1: damaged, not JSON"):
         record.read(path)
     path.write_text("[1]\n")
-    with pytest.raises(UserError, match="line 1: it must be an object"):
+    with pytest.raises(UserError, match="line 1: damaged, not a JSON object"):
         record.read(path)
 
 

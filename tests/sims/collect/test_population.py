@@ -156,7 +156,7 @@ def small_simulator() -> Any:
         ({"episodes": 0}, "1 or more"),
         ({"seed": -1}, "0 or more"),
         ({"steps": 799}, "too few for an episode of BallRun: give an agent 800 or more"),
-        ({"out": "a.csv"}, r"ends in \.hdf5 or \.npz"),
+        ({"out": "a.txt"}, r"ends in \.hdf5"),
         ({"task": "BallRum"}, "did you mean BallRun"),
     ],
 )

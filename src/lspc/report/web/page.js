@@ -561,7 +561,7 @@ function actions(body) {
   const off = new Set();
   const picture = chart(host, (width) => {
     const every = [...clouds.flatMap((cloud) => cloud.drawn), ...(flat ? [] : [found.logged])];
-    const axis = (index) => { const [low, high] = extent(every.map((pair) => pair[index])); const [least, most] = found.bounds[index], edge = 0.025 * (most - least); return [Math.min(low, least - edge), Math.max(high, most + edge)]; };
+    const axis = (index) => { const [low, high] = extent(every.map((pair) => pair[index])); const [least, most] = found.bounds?.[index] ?? [-1, 1], edge = 0.025 * (most - least); return [Math.min(low, least - edge), Math.max(high, most + edge)]; };
     return {
       title: `Actions drawn by ${listed(clouds.map((cloud) => cloud.name))} in one state`,
       height: Math.min(430, Math.max(300, width * 0.85)), top: 24,
