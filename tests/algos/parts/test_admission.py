@@ -44,7 +44,8 @@ def test_manner_is_what_the_halves_of_an_episode_share() -> None:
     speeding = np.repeat(rng.uniform(size=60), 20)  # each driver has a rate
     moments = rng.uniform(size=(60, 2)).repeat(10, axis=1).reshape(-1)  # each half its own
     manner, chance, none = (
-        admission.measure_manner(replace(dataset, costs=costs)) for costs in (speeding, moments, 0 * speeding)
+        admission.measure_manner(replace(dataset, costs=costs.astype(np.float32)))
+        for costs in (speeding, moments, 0 * speeding)
     )
     assert manner == pytest.approx(1.0)
     assert chance < 0.3
