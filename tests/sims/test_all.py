@@ -87,7 +87,7 @@ def test_drivers_of_many_manners_record_what_they_do() -> None:
 def test_most_of_metadrives_population_are_drivers() -> None:
     kinds = [spec.driver for spec in population(get_task("easysparse"), 8, 1000, 0, 0)]
     assert kinds == [False, True, True, True, False, True, True, True]
-    assert not any(spec.driver for spec in population(get_task("CarGoal1"), 8, 1000, 0, 0))
+    assert not any(spec.driver for spec in population(get_task("HopperVelocity"), 8, 1000, 0, 0))
 
 
 def collected(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -82,7 +82,8 @@ def collect(
 
     It trains a population of PPO-Lagrangian agents and records every episode.
 
-    On MetaDrive most of the population are drivers of many manners.
+    On MetaDrive, and for goals, buttons and circles of Safety-Gymnasium, most are
+    hand-written drivers of many manners instead.
 
     Interrupted, it keeps the agents that are done: the same command goes on.
 

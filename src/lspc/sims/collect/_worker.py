@@ -11,14 +11,17 @@ import numpy as np
 from lspc import files
 from lspc.sims.collect.population import AgentSpec
 from lspc.system import end_with_parent
+from lspc.tasks import get_task
 
 
 def main() -> None:
     end_with_parent()
     spec = AgentSpec(**json.loads(sys.argv[1]))
-    # Each kind imports much that the other has no use for: a learner JAX, a driver its simulator.
-    if spec.driver:
+    # Each kind imports much that the others have no use for: a learner JAX, a driver its simulator.
+    if spec.driver and get_task(spec.task).suite == "metadrive":
         from lspc.sims.collect.drivers import drive as run
+    elif spec.driver:
+        from lspc.sims.collect.navigators import navigate as run
     else:
         from lspc.sims.collect.agent import train_agent as run
     arrays = run(spec, lambda progress: print(json.dumps(progress), flush=True))

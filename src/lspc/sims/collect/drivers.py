@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lspc.sims.collect.episodes import Recorder
+from lspc.sims.collect.episodes import Recorder, record_episode
 from lspc.sims.collect.population import AgentSpec
 from lspc.sims.metadrive import ROAD_COUNT, IDMDriver, MetaDriveSimulator
 from lspc.tasks import get_task
@@ -35,14 +35,8 @@ def drive(spec: AgentSpec, on_progress: Callable[[dict[str, Any]], None]) -> dic
             brakes=rng.random() < 0.7,
             noise=float(rng.choice([0.02, 0.1, 0.2, 0.3])),
         )
-        reward, cost, ended = 0.0, 0.0, False
-        while not ended:
-            action = driver.act()
-            step = simulator.step(action)
-            ended = step.terminated or step.truncated
-            transition = observation, action, *step[1:3], step.observation, step.terminated, step.truncated
-            recorder.add(0, transition, ended)
-            observation, reward, cost, taken = step.observation, reward + step.reward, cost + step.cost, taken + 1
+        episode = record_episode(simulator, observation, lambda _: driver.act(), recorder)  # noqa: B023
+        taken += episode.steps
         simulator.close()
-        on_progress({"steps": min(taken, spec.steps), "reward": reward, "cost": cost})
+        on_progress({"steps": min(taken, spec.steps), "reward": episode.reward, "cost": episode.cost})
     return recorder.arrays()

@@ -1,13 +1,15 @@
 """Episodes on their way into a dataset: recorded, joined, chosen to cover the cost x reward plane, rounded."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lspc import data
 from lspc.errors import UserError
+from lspc.sims import Simulator
 from lspc.tasks import Task
 
 COLUMNS = ("observations", "actions", "rewards", "costs", "next_observations", "terminals", "timeouts")
@@ -31,6 +33,27 @@ class Recorder:
         columns = zip(*(row for episode in self.done for row in episode), strict=True)
         kinds = (np.float32,) * 5 + (np.bool_,) * 2
         return {name: np.asarray(c, dtype=k) for name, c, k in zip(COLUMNS, columns, kinds, strict=True)}
+
+
+class Played(NamedTuple):
+    steps: int
+    reward: float
+    cost: float
+
+
+def record_episode(
+    simulator: Simulator, observation: np.ndarray, act: Callable[[np.ndarray], np.ndarray], recorder: Recorder
+) -> Played:
+    """Play on from `observation` to the end of the episode."""
+    steps, reward, cost, ended = 0, 0.0, 0.0, False
+    while not ended:
+        action = act(observation)
+        step = simulator.step(action)
+        ended = step.terminated or step.truncated
+        transition = observation, action, *step[1:3], step.observation, step.terminated, step.truncated
+        recorder.add(0, transition, ended)
+        observation, reward, cost, steps = step.observation, reward + step.reward, cost + step.cost, steps + 1
+    return Played(steps, reward, cost)
 
 
 def join_parts(paths: list[Path]) -> data.Dataset:

@@ -1,6 +1,7 @@
 """Making a dataset: a population of PPO-Lagrangian agents, from unconstrained to strict, every episode recorded.
 
-On MetaDrive most of the population are drivers, built on the simulator's own, from a crawl to reckless.
+On MetaDrive, and on Safety-Gymnasium's tasks of goals, buttons and circles, most of the population are hand-written
+drivers, from a crawl to reckless.
 
 Each agent is one process with one thread and its own seed, so the population uses every core and the result does
 not depend on how many there are. A finished agent's episodes wait in a folder beside the output: an interrupted
@@ -44,17 +45,19 @@ class AgentSpec:
     """Steps before the cost limit begins to act."""
     seed: int
     driver: bool = False
-    """No learner, but MetaDrive's own driver in many manners."""
+    """No learner, but a hand-written driver in many manners."""
 
 
 def population(task: Task, agents: int, steps: int, warmup: int, seed: int) -> list[AgentSpec]:
-    specs = []
+    from lspc.sims.collect.navigators import find_layout  # they, too, are told what to do by an AgentSpec
+
+    has_drivers, specs = task.suite == "metadrive" or find_layout(task) is not None, []
     for i in range(agents):
         share = LIMITS[i % len(LIMITS)]
         limit = None if share is None else share * task.cost_max
         multiplier = START_MULTIPLIERS[i % len(LIMITS)]
-        # In so few steps a learner hardly leaves the first bend of a road; most of the population are drivers.
-        driver = task.suite == "metadrive" and i % 4 != 0
+        # In so few steps a learner hardly leaves the first bend of a road, or meets hazards by luck alone.
+        driver = has_drivers and i % 4 != 0
         specs.append(
             AgentSpec(task.name, i, limit, 0.0 if warmup else multiplier, steps, warmup, seed * 1000 + i, driver)
         )
