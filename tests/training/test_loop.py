@@ -274,6 +274,7 @@ def test_critics_that_died_are_told_once(
 
     monkeypatch.setattr(method, "init", fallen)
     monkeypatch.setattr(health, "OLD_ENOUGH", 4)
+    monkeypatch.setattr(health, "LEAST_SIGNAL", 0.0)
     monkeypatch.setattr(loop, "CHUNK", 2)
     with pytest.warns(UserWarning, match=r"a, seed 0: V_c is zero or below in every state") as told:
         run(dataset, tmp_path / "a", "lspc", steps=8, released_critics=True)
@@ -387,3 +388,9 @@ def test_nothing_in_the_package_can_unpickle() -> None:
         assert not re.search(r"allow_pickle\s*=\s*True", text), path
         for call in re.findall(r"np\.load\([^)]*\)", text):
             assert "allow_pickle=False" in call, path
+
+
+def test_critics_whose_word_is_noise_are_told() -> None:
+    told = health.find_weak_signals({"reward/signal": [1.1, 9.0], "cost/signal": [3.0, 0.9]}, (3, 4))
+    assert [line.split(" differs")[0] for line in told] == ["seed 3: Q_r", "seed 4: Q_c"]
+    assert not health.find_weak_signals({"loss": [1.0, 2.0]}, (3, 4))

@@ -32,6 +32,8 @@ from lspc.tasks import Task
 
 PROBE = 64
 """Transitions of a batch on which the diagnostic costs are predicted: enough for a mean over a chunk, nearly free."""
+SIGNAL_STATES, SIGNAL_ACTIONS = 16, 8
+"""States of a batch, and decoded actions in each, by which the critics' signal is measured."""
 
 
 @dataclass(frozen=True)
@@ -327,10 +329,16 @@ def weigh_actions(
         assert config.restriction_range is not None
         restrictions, recorded = admission.draw_restrictions(key, batch.admission, config.restriction_range)
         weights = weigh_at(critics, restrictions, config)
-        chosen = recorded * weights.encoder ** (1.0 - batch.manner)
-        return restrictions, weights._replace(encoder=chosen / jnp.maximum(jnp.mean(chosen), 1e-6))
+        word = 1.0 - batch.manner
+        careful = weights.cvae**word * (admission.TRACE + batch.admission[:, 0]) ** batch.manner
+        chosen = weights.encoder**word * recorded
+        return restrictions, weights._replace(cvae=_of_mean_one(careful), encoder=_of_mean_one(chosen))
     restrictions = draw_restrictions(key, batch.rewards.size, config)
     return restrictions, weigh_at(critics, restrictions, config)
+
+
+def _of_mean_one(weights: Float[Array, " batch"]) -> Float[Array, " batch"]:
+    return weights / jnp.maximum(jnp.mean(weights), 1e-6)
 
 
 def weigh_at(critics: CriticOutputs, restrictions: Float[Array, " batch"], config: Config) -> PolicyWeights:
@@ -443,9 +451,10 @@ def collect_metrics(
     state: State, critics: CriticOutputs, weights: PolicyWeights, cvae_metrics: Metrics, encoder_metrics: Metrics
 ) -> Metrics:
     predicted = predict_costs(state, critics.observations[:PROBE])
+    reward_signal, cost_signal = measure_signals(state, critics.observations[:SIGNAL_STATES])
     parts = {
-        "reward": {**critics.reward_report.metrics, **weights.metrics["reward"]},
-        "cost": {**critics.cost_report.metrics, **weights.metrics["cost"], **predicted},
+        "reward": {**critics.reward_report.metrics, **weights.metrics["reward"], "signal": reward_signal},
+        "cost": {**critics.cost_report.metrics, **weights.metrics["cost"], **predicted, "signal": cost_signal},
         "cvae": cvae_metrics,
         "encoder": encoder_metrics,
     }
@@ -465,6 +474,25 @@ def predict_costs(state: State, observations: Float[Array, "batch observation"])
         return jnp.mean(state.cost_units.to_user(iql.twin(state.cost.q.net, observations, actions, is_cost=True)))
 
     return {"predicted_of_lspc_s": predict(safe), "predicted_of_lspc_o": predict(rewarding)}
+
+
+def measure_signals(state: State, observations: Float[Array, "states observation"]) -> tuple[Array, Array]:
+    """Of the reward's critic and of the cost's: how far Q differs between the actions of a state that the decoder
+    knows, in parts of how far the twins differ about them. Twins of pure noise give 1."""
+    states = observations.shape[0]
+    # The same latents at every update: this looks, and must not use up what training draws.
+    latents = jax.random.normal(jax.random.key(0), (SIGNAL_ACTIONS, state.config.latent_dim))
+    seen = jnp.repeat(observations, SIGNAL_ACTIONS, axis=0)
+    actions = decode(state.cvae.net.decoder, seen, jnp.tile(latents, (states, 1)))
+
+    def measure(critic: iql.Critic) -> Array:
+        first, second = (net(seen, actions)[:, 0].reshape(states, SIGNAL_ACTIONS) for net in critic.q.net)
+        spread = jnp.mean(jnp.std((first + second) / 2, axis=1))
+        # What both twins add to every action of a state is no disagreement about the actions.
+        disagreement = jnp.mean(jnp.std(first - second, axis=1)) / 2
+        return spread / jnp.maximum(disagreement, 1e-9)
+
+    return measure(state.reward), measure(state.cost)
 
 
 # Several settings at once.

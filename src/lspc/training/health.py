@@ -14,6 +14,8 @@ from lspc.algos.base import Spec
 
 SMALLEST_SPREAD = 1e-6
 """In parts of a value's bound: values that differ by less do not differ."""
+LEAST_SIGNAL = 1.5
+"""Q's spread over a state's actions in parts of its twins' disagreement; two twins that know nothing give 1."""
 OLD_ENOUGH = 1000
 """Updates after which a critic should know something."""
 
@@ -46,6 +48,16 @@ def find_dead_critics(
             elif spread < SMALLEST_SPREAD * bound:
                 found.append(f"seed {seed}: {name} is the same in every state")
     return found
+
+
+def find_weak_signals(metrics: Mapping[str, Sequence[float]], seeds: Sequence[int]) -> list[str]:
+    """What to tell of critics whose word about the actions of a state is noise."""
+    return [
+        f"seed {seed}: {name} differs between the actions of a state by {signal:.1f} times its twins' disagreement"
+        for part, name in (("reward", "Q_r"), ("cost", "Q_c"))
+        for seed, signal in zip(seeds, metrics.get(f"{part}/signal", ()), strict=False)
+        if signal < LEAST_SIGNAL
+    ]
 
 
 def find_broken_weights(states: Any) -> str | None:

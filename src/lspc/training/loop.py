@@ -157,7 +157,8 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
                 if interim and (step // interim.every > (step - length) // interim.every or step == total):
                     _measure(interim, module, run, state, step)
                 _save(run, state, step)
-            alarms = tuple(alarm for alarm in _find_alarms(planned, metrics, module, spec, step) if alarm not in told)
+            found = _find_alarms(planned, metrics, module, spec, step, is_last=step == total)
+            alarms = tuple(alarm for alarm in found if alarm not in told)
             told.update(alarms)
             if on_progress:
                 means = {name: float(np.mean(values)) for name, values in metrics[0].items()}
@@ -173,7 +174,13 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
 
 
 def _find_alarms(
-    planned: Sequence[_Planned], metrics: Sequence[dict[str, list[float]]], module: Method, spec: Spec, step: int
+    planned: Sequence[_Planned],
+    metrics: Sequence[dict[str, list[float]]],
+    module: Method,
+    spec: Spec,
+    step: int,
+    *,
+    is_last: bool,
 ) -> Iterator[str]:
     """Critics that know nothing, although they had the time and the data to learn something."""
     if step < health.OLD_ENOUGH:
@@ -181,6 +188,8 @@ def _find_alarms(
     for (run, config), values in zip(planned, metrics, strict=True):
         for alarm in health.find_dead_critics(values, module.metric_bounds(spec, config), spec, run.seeds):
             yield f"{run.path.name}, {alarm}; do not trust this policy: train another seed"
+        for alarm in health.find_weak_signals(values, run.seeds) if is_last else ():
+            yield f"{run.path.name}, {alarm}: the critics hardly know which action is better here"
 
 
 def _lines(metrics: dict[str, list[float]], step: int, seeds: Sequence[int]) -> list[dict[str, Any]]:

@@ -73,8 +73,26 @@ def test_the_record_chooses_and_the_critics_count_less_where_cost_is_manner(mann
     recorded = np.asarray(levels.mean(1))
     word = np.asarray(lspc.weigh_at(critics, eps, config).encoder) ** (1 - manner)
     np.testing.assert_allclose(weights.encoder, recorded * word / np.mean(recorded * word), rtol=1e-4, atol=1e-6)
+    # The more cost is manner, the more the CVAE learns only from those whom the smallest eps admits.
+    admitted = (admission.TRACE + np.asarray(levels[:, 0])) ** manner
+    careful = np.asarray(lspc.weigh_at(critics, eps, config).cvae) ** (1 - manner) * admitted
+    np.testing.assert_allclose(weights.cvae, careful / careful.mean(), rtol=1e-4)
     if manner:
         np.testing.assert_allclose(weights.encoder, recorded / recorded.mean(), rtol=1e-4)
+
+
+def test_the_eps_of_a_budget_admits_the_episodes_within_it() -> None:
+    dataset = ring_data()
+    costs, costly = dataset.cost_returns, float(np.quantile(dataset.cost_returns, 0.95))
+    assert admission.restriction_for(costs, costly / 8, (0.0, 2.0)) == pytest.approx(1.0)  # half way: a cube
+    assert admission.restriction_for(costs, 0.0, (0.02, 2.0)) == pytest.approx(0.02)
+    assert admission.restriction_for(costs, 2 * costly, (0.02, 2.0)) == 2.0
+    assert admission.restriction_for(0 * costs, 5.0, (0.02, 2.0)) == 2.0  # nobody costs anything
+    weights = np.asarray(admission.admit(dataset, 0.25).weights)
+    for level, place in list(enumerate(PLACES))[8:]:
+        cap = float(place**3 * costly)
+        assert admission.restriction_for(costs, cap, (0.0, 1.0)) == pytest.approx(place)
+        assert costs[weights[:, level] > 0].max() <= cap
 
 
 def test_a_draw_knows_the_episode_of_each_transition() -> None:

@@ -17,6 +17,11 @@ from lspc.data import Dataset
 
 LEVELS = 16
 """Steps from the smallest eps to the largest."""
+POWER = 3
+COSTLY = 0.95
+TRACE = 0.01
+"""Weight in the CVAE, where cost is all manner, of episodes that the smallest eps does not admit; others weigh 1 or
+more. In states that only the costly visit, any more would teach to go on as they do."""
 FEWEST = 10
 """Episodes, or 3 % of them, that even the smallest eps admits: the cheapest."""
 
@@ -38,13 +43,21 @@ def admit(dataset: Dataset, share: float) -> Admission:
     costs, returns, lengths = dataset.cost_returns, dataset.returns, dataset.lengths
     places = (np.arange(LEVELS) + 0.5) / LEVELS
     fewest = min(max(FEWEST, int(np.ceil(0.03 * len(costs)))), len(costs))
-    caps = np.maximum(places**3 * np.quantile(costs, 0.95), np.sort(costs)[fewest - 1])
+    caps = np.maximum(places**POWER * np.quantile(costs, COSTLY), np.sort(costs)[fewest - 1])
     columns = []
     for cap in caps:
         weights = prefer_rewarding(returns, costs <= cap, share)
         columns.append(weights * lengths.sum() / (weights * lengths).sum())
     weights = np.stack(columns, axis=1).astype(np.float32)
     return Admission(jnp.asarray(weights), jnp.float32(measure_manner(dataset)))
+
+
+def restriction_for(costs: NDArray[np.floating], budget: float, restriction_range: tuple[float, float]) -> float:
+    """The eps that admits the episodes within a budget, and no costlier ones."""
+    low, high = restriction_range
+    costly = float(np.quantile(costs, COSTLY))
+    place = 1.0 if costly <= budget else (max(budget, 0.0) / costly) ** (1 / POWER)
+    return low + (high - low) * place
 
 
 def prefer_rewarding(returns: NDArray[np.floating], admitted: NDArray[np.bool_], share: float) -> NDArray[np.float64]:

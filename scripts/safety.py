@@ -1,0 +1,163 @@
+"""The table of safety: every method on every task at each budget, three training seeds, raw episodes recorded.
+
+    python scripts/safety.py --data runs --out results/safety --tasks BallCircle BallRun
+    python scripts/safety.py --data runs --out results/safety --table > docs/safety-table.md
+
+Reads DATA/TASK/data.hdf5 (`lspc collect`; the bundled file where there is none for BallCircle), trains, plays, and
+keeps every episode's return and cost in OUT/TASK.json; what that file holds already is not done again.
+"""
+
+import argparse
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lspc
+from lspc import data, evaluation, files
+from lspc.algos.lspc import Config
+from lspc.algos.parts.admission import restriction_for
+from lspc.data import bundled_file
+from lspc.tasks import Task, get_task
+
+TASKS = (
+    "BallCircle", "BallRun", "CarRun", "CarCircle", "DroneCircle", "CarGoal1", "PointButton1", "PointCircle1",
+    "HalfCheetahVelocity", "SwimmerVelocity", "HopperVelocity", "easysparse", "mediummean", "harddense", "mediumdense",
+)  # fmt: skip
+Rows = list[dict[str, Any]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("runs"))
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS))
+    parser.add_argument("--methods", nargs="+", default=["lspc", "bc"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--episodes", type=int, default=10)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--table", action="store_true", help="print what is recorded as Markdown")
+    chosen = parser.parse_args()
+    if chosen.table:
+        print_table([files.read_json(path) for name in TASKS if (path := chosen.out / f"{name}.json").exists()])
+        return
+    for name in chosen.tasks:
+        measure_task(get_task(name), chosen)
+
+
+def measure_task(task: Task, chosen: argparse.Namespace) -> None:
+    source = chosen.data / task.name / "data.hdf5"
+    if task.name == "BallCircle" and not source.exists():
+        source = bundled_file()
+    out = chosen.out / f"{task.name}.json"
+    dataset = lspc.load_dataset(source)
+    record = (
+        files.read_json(out) if out.exists() else {"task": task.name, "data": describe(dataset, task), "methods": {}}
+    )
+    for method in chosen.methods:
+        if method in record["methods"]:
+            continue
+        runs = lspc_runs if method == "lspc" else baseline_runs
+        with tempfile.TemporaryDirectory() as folder:
+            rows = runs(method, dataset, task, Path(folder), chosen)
+        record["methods"][method] = {
+            "lspc_version": lspc.__version__,
+            "command": f"python scripts/safety.py {shlex.join(sys.argv[1:])}",
+            "steps": chosen.steps,
+            "rows": rows,
+        }
+        files.write_json(out, record)
+        print_table([record])
+
+
+def describe(dataset: data.Dataset, task: Task) -> dict[str, Any]:
+    within = {f"{b:g}": dataset.cost_returns <= b for b in task.thresholds}
+    return {
+        **{key: value for key, value in dataset.metadata.items() if isinstance(value, str | int | float)},
+        "fingerprint": dataset.fingerprint,
+        "kept": len(dataset.lengths),
+        "mean_cost": float(dataset.cost_returns.mean()),
+        "within": {key: int(rows.sum()) for key, rows in within.items()},
+        "best_within": {key: float(dataset.returns[rows].max(initial=-np.inf)) for key, rows in within.items()},
+    }
+
+
+def lspc_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
+    run = lspc.train(dataset, folder / "run", algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps)
+    span = Config().restriction_range
+    assert span is not None
+    budgets = {b: round(restriction_for(dataset.cost_returns, b, span), 3) for b in task.thresholds}
+    restrictions = sorted({Config().restriction, *budgets.values()})
+    rows = play(run, task, chosen, variants=("LSPC-S",))
+    rows += play(run, task, chosen, variants=("LSPC-O",), restrictions=restrictions)
+    for row in rows:
+        row["budgets"] = [b for b, eps in budgets.items() if row["eps"] == eps]
+    return rows
+
+
+def baseline_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
+    rows = []
+    for budget in task.thresholds:
+        if not (dataset.cost_returns <= budget).any():
+            continue
+        out = folder / f"{budget:g}"
+        run = lspc.train(
+            dataset, out, algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps, budget=float(budget)
+        )
+        rows += [{**row, "budgets": [budget]} for row in play(run, task, chosen)]
+    return rows
+
+
+def play(run: Path, task: Task, chosen: argparse.Namespace, **options: Any) -> Rows:
+    """One row for each policy, eps and training seed, with every episode's return and cost."""
+    records = evaluation.evaluate(
+        run, task, episodes=chosen.episodes, modes=("deterministic",), workers=chosen.workers, **options
+    )
+    cells: dict[tuple[Any, ...], Rows] = {}
+    for record in records:
+        cells.setdefault((record.policy, record.restriction, record.training_seed), []).append(
+            {"return": round(record.reward_return, 3), "cost": round(record.cost_return, 3)}
+        )
+    return [
+        {"policy": policy, "eps": eps, "seed": seed, "returns": [e["return"] for e in played],
+         "costs": [e["cost"] for e in played]}
+        for (policy, eps, seed), played in cells.items()
+    ]  # fmt: skip
+
+
+def print_table(records: list[dict[str, Any]]) -> None:
+    print("| task | policy | budget | eps | return | share of best | cost, by seed | episodes over |")
+    print("|---|---|---|---|---|---|---|---|")
+    for record in records:
+        best = record["data"]["best_within"]
+        rows = [row for made in record["methods"].values() for row in made["rows"]]
+        for budget in (float(b) for b in best):
+            for policy, eps in dict.fromkeys((row["policy"], row["eps"]) for row in rows):
+                found = [row for row in rows if (row["policy"], row["eps"]) == (policy, eps)]
+                if policy != "LSPC-S" and budget not in found[0]["budgets"] and eps != 1.0:
+                    continue
+                if policy not in ("LSPC-S", "LSPC-O") and budget not in found[0]["budgets"]:
+                    continue
+                print(_line(record["task"], policy, budget, eps, found, best[f"{budget:g}"]))
+
+
+def _line(task: str, policy: str, budget: float, eps: float | None, rows: Rows, best: float) -> str:
+    if policy not in ("LSPC-S", "LSPC-O"):
+        rows = [row for row in rows if budget in row["budgets"]]
+    reward = float(np.mean([np.mean(row["returns"]) for row in rows]))
+    costs = [float(np.mean(row["costs"])) for row in rows]
+    over = float(np.mean([cost > budget for row in rows for cost in row["costs"]]))
+    share = f"{100 * reward / best:.0f} %" if np.isfinite(best) and best > 0 else "-"
+    mark = "**" if np.mean(costs) <= budget else ""
+    name = f"{policy}, default" if policy == "LSPC-O" and budget not in rows[0]["budgets"] else policy
+    shown = ", ".join(f"{cost:.1f}" for cost in costs)
+    eps_shown = "" if eps is None else f"{eps:g}"
+    return f"| {task} | {name} | {budget:g} | {eps_shown} | {reward:.4g} | {share} | {mark}{shown}{mark} | {100 * over:.0f} % |"
+
+
+if __name__ == "__main__":
+    main()
