@@ -6,6 +6,7 @@ from lspc.data.bounds import Bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata, Statistics
 from lspc.data.formats import FORMATS, examine, find_format, load, read_metadata, read_table, save
 from lspc.data.grid import grid_filter
+from lspc.data.opening import Opening
 from lspc.data.profile import profile
 from lspc.data.tables import propose_columns
 from lspc.data.validate import Problem, budget_warning, cost_warning
@@ -16,6 +17,7 @@ __all__ = [
     "Bounds",
     "Dataset",
     "Metadata",
+    "Opening",
     "Problem",
     "Statistics",
     "budget_warning",

@@ -6,11 +6,12 @@ A bad file gives a list of problems and no dataset; a killed write leaves what w
 from pathlib import Path
 from typing import Any
 
-from lspc.data.bounds import HIGH, LOW, Bounds, Given, write_bounds
+from lspc.data.bounds import HIGH, LOW, write_bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata
 from lspc.data.formats import csv, hdf5, npz, parquet
 from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Format, one_line
-from lspc.data.tables import Columns, Table, Unusable, check_table, join_tables, open_table, parse_columns
+from lspc.data.opening import Opening
+from lspc.data.tables import Table, Unusable, check_table, join_tables, open_table, parse_columns
 from lspc.data.validate import FILE_NAMES, Findings, Problem, check_arrays
 from lspc.errors import UserError
 from lspc.files import atomic_path
@@ -27,70 +28,38 @@ TABLES = (*parquet.FORMAT.suffixes, *csv.FORMAT.suffixes)
 NO_FILE = "there is no such file; check the path"
 
 
-def load(
-    source: Any,
-    *,
-    columns: Columns = None,
-    cost: str | None = None,
-    drop_missing: bool = False,
-    continuous: bool = False,
-    action_bounds: Given | Bounds | None = None,
-) -> Dataset:
+def load(source: Any, **opening: Any) -> Dataset:
     """Open a dataset; a UserError lists everything that makes it unusable, one problem per line.
 
     `source` is a file, a folder of Parquet or CSV files, a pandas, polars or pyarrow table, a dict of arrays or a
-    list of episodes. Of tables, `columns` says which column is what, `cost` is a column or an expression such as
-    "temp > 80", and `drop_missing` leaves out rows with missing values, which are refused otherwise. Actions that
-    look discrete are taken for numbers if they are said to be `continuous`.
-
-    `action_bounds` is (low, high) for every action alike or such a pair for each; unless given, the file's metadata
-    name them, or they are [-1, 1] or, where the actions lie far outside that, the least and the most in the data.
+    list of episodes. `opening` are the fields of `lspc.data.Opening`: `columns`, `cost` and `drop_missing` for
+    tables, `continuous` and `action_bounds` for all.
     """
-    bounds = None if action_bounds is None else Bounds.of(action_bounds)
-    opening: dict[str, Any] = {"columns": columns, "cost": cost, "drop_missing": drop_missing,
-                               "continuous": continuous, "action_bounds": bounds}  # fmt: skip
+    how = Opening(**opening)
     if not isinstance(source, str | Path):
-        return open_table(source, **opening)
+        return open_table(source, how)
     found = Findings(str(source))
-    return found.require(_open(Path(source), found, **opening))
+    return found.require(_open(Path(source), found, how))
 
 
-def examine(
-    path: str | Path, *, action_bounds: Given | Bounds | None = None, **opening: Any
-) -> tuple[Dataset | None, list[Problem]]:
+def examine(path: str | Path, **opening: Any) -> tuple[Dataset | None, list[Problem]]:
     """Open a dataset file as `load` does and report every problem; there is no dataset when one of them is fatal."""
-    bounds = None if action_bounds is None else Bounds.of(action_bounds)
     found = Findings(str(path))
-    return _open(Path(path), found, action_bounds=bounds, **opening), found.problems
+    return _open(Path(path), found, Opening(**opening)), found.problems
 
 
-def _open(
-    path: Path,
-    found: Findings,
-    *,
-    columns: Columns = None,
-    cost: str | None = None,
-    drop_missing: bool = False,
-    continuous: bool = False,
-    action_bounds: Bounds | None = None,
-) -> Dataset | None:
-    patterns = parse_columns(columns, cost)
+def _open(path: Path, found: Findings, opening: Opening) -> Dataset | None:
+    patterns = parse_columns(opening.columns, opening.cost)
     content = _read(path, found)
     if content is None:
         return None
     data, metadata = content
     if isinstance(data, Table):
-        return check_table(
-            data, patterns, found, metadata=metadata, drop_missing=drop_missing, continuous=continuous,
-            action_bounds=action_bounds,
-        )  # fmt: skip
-    if patterns or drop_missing:
+        return check_table(data, patterns, found, opening, metadata=metadata)
+    if patterns or opening.drop_missing:
         found.fatal("file", f"columns, cost and missing values are said of tables ({', '.join(TABLES)}), not of this")
         return None
-    opened = {"continuous": True} if continuous else {}
-    return check_arrays(
-        data, found, metadata=metadata, action_bounds=action_bounds, continuous=continuous, opened=opened
-    )
+    return check_arrays(data, found, opening, metadata=metadata)
 
 
 def _read(path: Path, found: Findings) -> tuple[Arrays | Table, Metadata] | None:

@@ -12,13 +12,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from lspc.data.opening import Columns
 from lspc.data.tables.expression import Expression, parse_expression
 from lspc.data.tables.table import Table, Unusable
 from lspc.errors import UserError
 
 Patterns = dict[str, list[str]]
-Columns = str | Path | Mapping[str, Any] | Sequence[str] | None
-"""The user's columns: ROLE=COLUMN texts, a dict of them, or the name of a TOML file of them."""
 
 CONVENTIONS: dict[str, tuple[str, ...]] = {
     "observations": ("observations", "observation", "obs"),
