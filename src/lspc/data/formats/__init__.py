@@ -8,10 +8,10 @@ from typing import Any
 
 from lspc.data.bounds import HIGH, LOW, write_bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata
-from lspc.data.formats import csv, hdf5, npz, parquet
-from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Format, one_line
+from lspc.data.formats import csv, hdf5, lerobot, minari, npz, parquet
+from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Folder, Format, one_line, read_tables
 from lspc.data.opening import Opening
-from lspc.data.tables import Table, Unusable, check_table, join_tables, open_table, parse_columns
+from lspc.data.tables import Table, Unusable, check_table, open_table, parse_columns
 from lspc.data.validate import FILE_NAMES, Findings, Problem, check_arrays
 from lspc.errors import UserError
 from lspc.files import atomic_path
@@ -24,6 +24,9 @@ FORMATS: tuple[Format, ...] = (
 )
 TABLES = (*parquet.FORMAT.suffixes, *csv.FORMAT.suffixes)
 """The suffixes of files that a folder may hold."""
+
+FOLDERS: tuple[Folder, ...] = (minari.FOLDER, lerobot.FOLDER)
+"""The folders that are more than the tables in them."""
 
 NO_FILE = "there is no such file; check the path"
 
@@ -82,25 +85,15 @@ def _read(path: Path, found: Findings) -> tuple[Arrays | Table, Metadata] | None
 
 
 def _read_folder(folder: Path, found: Findings) -> tuple[Table, Metadata] | None:
-    """The tables in a folder and the folders below it, one after the other by name."""
+    """A folder of a known kind, or the tables in it and in the folders below it, one after the other by name."""
+    if kind := find_folder(folder):
+        return kind.read(folder, found)
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("[!.]*") if path.suffix.lower() in TABLES)
     if not names:
         found.fatal("file", f"the folder has no table in it ({', '.join(TABLES)}); name a file")
         return None
-    parts: list[tuple[str, Table]] = []
-    for name in names:
-        inner = Findings(str(folder / name))
-        content = _read(folder / name, inner)
-        found.problems += inner.problems
-        if content is not None and isinstance(content[0], Table):
-            parts.append((name, content[0]))
-    if found.fatal_in():
-        return None
-    try:
-        return join_tables(str(folder), parts), {}
-    except Unusable as error:
-        found.fatal(error.field, str(error))
-        return None
+    table = read_tables(folder, names, _read, found)
+    return table and (table, {})
 
 
 def read_table(path: str | Path) -> Table:
@@ -129,10 +122,10 @@ def save(dataset: Dataset, path: str | Path, metadata: Metadata | None = None) -
 def read_metadata(path: str | Path) -> dict[str, str | int | float]:
     """What `save` wrote beside the arrays, without reading those; a dataset that is open has it as `.metadata`."""
     path = Path(path)
-    kind = find_format(path)
+    kind = find_folder(path) or find_format(path)
     if kind is None:
         raise UserError(f"{path}: {_unknown_type(path)}")
-    if reason := _refuse_path(path):
+    if not path.is_dir() and (reason := _refuse_path(path)):
         raise UserError(f"{path}: {reason}")
     try:
         return dict(kind.read_metadata(path))
@@ -144,6 +137,14 @@ def find_format(path: str | Path) -> Format | None:
     """The format of files with this suffix; None when there is none."""
     suffix = Path(path).suffix.lower()
     return next((kind for kind in FORMATS if suffix in kind.suffixes), None)
+
+
+def find_folder(path: Path) -> Folder | None:
+    """What kind of folder this is; None where it is a file or any folder."""
+    try:
+        return next((kind for kind in FOLDERS if path.is_dir() and kind.recognise(path)), None)
+    except DAMAGE as error:
+        raise UserError(f"{path}: it cannot be read ({one_line(error)}); {AGAIN}") from error
 
 
 def _refuse_path(path: Path) -> str | None:
