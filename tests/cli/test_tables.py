@@ -139,10 +139,12 @@ def test_convert_that_fails_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_words_about_columns_are_refused_of_a_file_that_has_none(cli: Cli, data_file: Path) -> None:
-    done = cli("inspect", data_file, "--cost", "observations_0 > 1")
-    assert done.returncode == 1
-    assert "are said of tables" in done.stderr
+def test_a_cost_can_be_said_of_arrays_too(cli: Cli, data_file: Path) -> None:
+    done = cli("inspect", data_file, "--cost", "observations_0 > 0.5", "--json")
+    assert done.returncode == 0, done.stderr
+    dataset = load(data_file, cost="observations_0 > 0.5")
+    assert json.loads(done.stdout)["fingerprint"] == dataset.fingerprint
+    np.testing.assert_array_equal(dataset.costs, dataset.observations[:, 0] > 0.5)
 
 
 def test_the_same_command_goes_on_with_the_run_and_another_cost_is_another_run(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lspc.data.bounds import Bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata, Statistics
-from lspc.data.formats import FORMATS, examine, find_format, load, read_metadata, read_table, save
+from lspc.data.formats import FORMATS, examine, find_format, load, locate, read_metadata, read_table, save
 from lspc.data.grid import grid_filter
 from lspc.data.opening import Opening
 from lspc.data.profile import profile
@@ -27,6 +27,7 @@ __all__ = [
     "find_format",
     "grid_filter",
     "load",
+    "locate",
     "profile",
     "propose_columns",
     "read_metadata",

@@ -28,6 +28,9 @@ class Opening:
     """(low, high) for every action alike or such a pair for each; unless given, the file's metadata name them, or
     they are [-1, 1] or, where the actions lie far outside that, the least and the most in the data."""
 
+    offline: bool = False
+    """Of a DSRL task: take its file from this machine or not at all."""
+
     def __post_init__(self) -> None:
         _ = self.bounds  # bad ones are refused before a file is read
 

@@ -99,7 +99,8 @@ def check_arrays(
                 arrays[field] = array
         elif not found.fatal_in(field):  # a field the reader could not read has been reported already
             needed = ", ".join(FILE_NAMES.values())
-            found.fatal(field, f"{FILE_NAMES[field]} is missing; a file must hold {needed}")
+            instead = ', or say --cost "observations_0 > LIMIT"' if field == "costs" else ""
+            found.fatal(field, f"{FILE_NAMES[field]} is missing; a file must hold {needed}{instead}")
     _check_sizes(arrays, found)
     _check_continuity(arrays, found)
     bounds = _check_actions(arrays, opening.bounds, metadata or {}, found)

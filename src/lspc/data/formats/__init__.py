@@ -10,8 +10,10 @@ from lspc.data.bounds import HIGH, LOW, write_bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata
 from lspc.data.formats import csv, hdf5, lerobot, minari, npz, parquet
 from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Folder, Format, one_line, read_tables
+from lspc.data.formats.sources import locate, name_task, named_task
 from lspc.data.opening import Opening
 from lspc.data.tables import Table, Unusable, check_table, open_table, parse_columns
+from lspc.data.tables.reading import read_columns
 from lspc.data.validate import FILE_NAMES, Findings, Problem, check_arrays
 from lspc.errors import UserError
 from lspc.files import atomic_path
@@ -28,27 +30,30 @@ TABLES = (*parquet.FORMAT.suffixes, *csv.FORMAT.suffixes)
 FOLDERS: tuple[Folder, ...] = (minari.FOLDER, lerobot.FOLDER)
 """The folders that are more than the tables in them."""
 
-NO_FILE = "there is no such file; check the path"
+NO_FILE = "there is no such file, DSRL task or Minari dataset; check the name"
 
 
 def load(source: Any, **opening: Any) -> Dataset:
     """Open a dataset; a UserError lists everything that makes it unusable, one problem per line.
 
-    `source` is a file, a folder of Parquet or CSV files, a pandas, polars or pyarrow table, a dict of arrays or a
-    list of episodes. `opening` are the fields of `lspc.data.Opening`: `columns`, `cost` and `drop_missing` for
-    tables, `continuous` and `action_bounds` for all.
+    `source` is a file, a folder of Parquet or CSV files, of Minari or of LeRobot, a Minari id, a DSRL task, a pandas,
+    polars or pyarrow table, a dict of arrays or a list of episodes. `opening` are the fields of `lspc.data.Opening`:
+    `columns`, `cost` and `drop_missing` for tables, `continuous` and `action_bounds` for all.
     """
     how = Opening(**opening)
     if not isinstance(source, str | Path):
         return open_table(source, how)
-    found = Findings(str(source))
-    return found.require(_open(Path(source), found, how))
+    path = locate(source, offline=how.offline)
+    found = Findings(str(path))
+    return found.require(_open(path, found, how))
 
 
 def examine(path: str | Path, **opening: Any) -> tuple[Dataset | None, list[Problem]]:
     """Open a dataset file as `load` does and report every problem; there is no dataset when one of them is fatal."""
+    how = Opening(**opening)
+    path = locate(path, offline=how.offline)
     found = Findings(str(path))
-    return _open(Path(path), found, Opening(**opening)), found.problems
+    return _open(path, found, how), found.problems
 
 
 def _open(path: Path, found: Findings, opening: Opening) -> Dataset | None:
@@ -57,12 +62,27 @@ def _open(path: Path, found: Findings, opening: Opening) -> Dataset | None:
     if content is None:
         return None
     data, metadata = content
+    metadata = name_task(path, metadata, found)
     if isinstance(data, Table):
         return check_table(data, patterns, found, opening, metadata=metadata)
-    if patterns or opening.drop_missing:
-        found.fatal("file", f"columns, cost and missing values are said of tables ({', '.join(TABLES)}), not of this")
-        return None
+    if (patterns or opening.drop_missing or _lacks_next(data)) and not found.fatal_in():
+        table = _as_table(data, found)
+        return None if table is None else check_table(table, patterns, found, opening, metadata=metadata)
     return check_arrays(data, found, opening, metadata=metadata)
+
+
+def _lacks_next(arrays: Arrays) -> bool:
+    """Whether a file is whole but for its next observations, as many of D4RL's are: a table derives them."""
+    return "next_observations" not in arrays and {"observations", "actions", "rewards"} <= set(arrays)
+
+
+def _as_table(arrays: Arrays, found: Findings) -> Table | None:
+    """The arrays as columns such as observations_0, of which a user can speak."""
+    try:
+        return read_columns(arrays, found.source)
+    except Unusable as error:
+        found.fatal(error.field, str(error))
+        return None
 
 
 def _read(path: Path, found: Findings) -> tuple[Arrays | Table, Metadata] | None:
@@ -93,13 +113,14 @@ def _read_folder(folder: Path, found: Findings) -> tuple[Table, Metadata] | None
         found.fatal("file", f"the folder has no table in it ({', '.join(TABLES)}); name a file")
         return None
     table = read_tables(folder, names, _read, found)
-    return table and (table, {})
+    return None if table is None else (table, {})
 
 
 def read_table(path: str | Path) -> Table:
     """The columns of a table file or folder, before they mean anything."""
+    path = locate(path)
     found = Findings(str(path))
-    content = _read(Path(path), found)
+    content = _read(path, found)
     if content is None:
         raise UserError("\n".join(problem.message for problem in found.problems))
     if not isinstance(content[0], Table):
@@ -121,14 +142,16 @@ def save(dataset: Dataset, path: str | Path, metadata: Metadata | None = None) -
 
 def read_metadata(path: str | Path) -> dict[str, str | int | float]:
     """What `save` wrote beside the arrays, without reading those; a dataset that is open has it as `.metadata`."""
-    path = Path(path)
+    if task := named_task(path):  # its file need not be here yet
+        return {"task": task.name}
+    path = locate(path)
     kind = find_folder(path) or find_format(path)
     if kind is None:
         raise UserError(f"{path}: {_unknown_type(path)}")
     if not path.is_dir() and (reason := _refuse_path(path)):
         raise UserError(f"{path}: {reason}")
     try:
-        return dict(kind.read_metadata(path))
+        return dict(name_task(path, kind.read_metadata(path)))
     except DAMAGE as error:
         raise UserError(f"{path}: its metadata cannot be read ({one_line(error)}); {AGAIN}") from error
 
