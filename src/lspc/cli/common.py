@@ -35,6 +35,10 @@ class Opening:
         tuple[float, ...], shown("LOW HIGH ...", "the file's, else -1 1, else the data's least and most")
     ] = ()
     """The least and the most of the actions: a pair for all of them or one for each."""
+    filter: Annotated[tuple[str, ...], shown("NAME=NUMBER ...")] = ()
+    """Learn from a part of the episodes, such as max-cost=20 subsample=0.5; docs/data.md has them all."""
+    filter_seed: Annotated[int, shown("INT", "0")] = 0
+    """What filters draw at random."""
     offline: Json = False
     """Never download the data of a DSRL task."""
 

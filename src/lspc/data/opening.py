@@ -28,6 +28,9 @@ class Opening:
     """(low, high) for every action alike or such a pair for each; unless given, the file's metadata name them, or
     they are [-1, 1] or, where the actions lie far outside that, the least and the most in the data."""
 
+    filter: Sequence[str] = ()
+    """What is done to the episodes then, one after the other: see `lspc.data.filters`."""
+    filter_seed: int = 0
     offline: bool = False
     """Of a DSRL task: take its file from this machine or not at all."""
 
@@ -41,7 +44,8 @@ class Opening:
     def describe(self, columns: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The keywords that open the same data again, `columns` being those that were chosen; bounds are in a run."""
         flags = {name: True for name in ("drop_missing", "continuous") if getattr(self, name)}
-        return {**({"columns": dict(columns)} if columns else {}), **flags}
+        filters = {"filter": list(self.filter), "filter_seed": self.filter_seed} if self.filter else {}
+        return {**({"columns": dict(columns)} if columns else {}), **flags, **filters}
 
 
 AS_NAMED = Opening()

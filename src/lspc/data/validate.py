@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lspc.data.bounds import EXCESS, FEW, Bounds, describe_outside, observe_bounds, read_bounds
 from lspc.data.dataset import FIELDS, FLAG_FIELDS, FLOAT_FIELDS, Dataset, Metadata
+from lspc.data.filters import apply_filters
 from lspc.data.opening import AS_NAMED, Opening
 from lspc.errors import UserError
 
@@ -113,10 +114,11 @@ def check_arrays(
     kept = {field: array[:keep] for field, array in arrays.items()}
     if warning := cost_warning(kept["costs"]):
         found.warn("costs", warning)
-    return Dataset(
+    dataset = Dataset(
         **kept, warnings=found.warnings, source=found.source, metadata=metadata or {}, action_bounds=bounds,
         opened=opening.describe(columns),
     )  # fmt: skip
+    return apply_filters(dataset, opening.filter, opening.filter_seed)
 
 
 def cost_warning(costs: NDArray[Any]) -> str | None:
