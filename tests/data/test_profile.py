@@ -1,6 +1,7 @@
 """What inspecting finds beyond the numbers: shapes of columns, copies, costs among the observations."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +29,15 @@ def leaks(dataset: Dataset) -> list[str]:
 def test_a_histogram_counts_every_value(dataset: Dataset) -> None:
     for column, values in zip(profile(dataset, (10,))["columns"], dataset.observations.T, strict=False):
         edges = np.linspace(values.min(), values.max(), 13, dtype=np.float64)
-        counted = [
-            int(((values >= low) & (values < high)).sum()) for low, high in zip(edges, edges[1:], strict=False)
-        ]
+        counted = [int(((values >= low) & (values < high)).sum()) for low, high in pairwise(edges)]
         counted[-1] += int((values == values.max()).sum())
         assert sum(column["histogram"]) == dataset.transitions
         np.testing.assert_allclose(column["histogram"], counted, atol=1)  # rounding at an edge
+
+
+def test_a_column_that_never_changes_has_one_bin(dataset: Dataset) -> None:
+    column = profile(leaking(dataset, np.full(dataset.transitions, 1e30)), (10,))["columns"][7]
+    assert (column["min"], column["max"], column["histogram"]) == (np.float32(1e30), np.float32(1e30), [1000])
 
 
 def test_a_histogram_is_drawn() -> None:
