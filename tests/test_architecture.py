@@ -23,7 +23,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": set(),
     "tasks": set(),
     "checkpoints": {"files"},
-    "data": {"files", "system"},  # how much memory is free, before a file is believed
+    # How much memory is free, before a file is believed; what DSRL calls the file of a task.
+    "data": {"files", "system", "tasks"},
     "theory": {"files", "report"},
     "sims": {"acting", "data", "files", "nets", "system", "tasks"},
     "algos": {"data", "nets", "tasks"},

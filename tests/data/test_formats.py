@@ -257,7 +257,6 @@ BAD_ARRAYS |= {
     f"{name} missing": (lambda a, name=name: a.pop(name), field, None, f"{name} is missing")
     for name, field in {
         "observations": "observations",
-        "next_observations": "next_observations",
         "actions": "actions",
         "rewards": "rewards",
         "costs": "costs",

@@ -35,6 +35,12 @@ class Opening:
         tuple[float, ...], shown("LOW HIGH ...", "the file's, else -1 1, else the data's least and most")
     ] = ()
     """The least and the most of the actions: a pair for all of them or one for each."""
+    filter: Annotated[tuple[str, ...], shown("NAME=NUMBER ...")] = ()
+    """Learn from a part of the episodes, such as max-cost=20 subsample=0.5; docs/data.md has them all."""
+    filter_seed: Annotated[int, shown("INT", "0")] = 0
+    """What filters draw at random."""
+    offline: Json = False
+    """Never download the data of a DSRL task."""
 
     def options(self) -> dict[str, Any]:
         """For `data.load`."""
@@ -49,10 +55,21 @@ def open_dataset(path: Path, opening: Opening = AS_NAMED) -> Any:
     from lspc import data
     from lspc.report import terminal
 
-    dataset = data.load(path, **opening.options())
+    dataset = data.load(find_data(path, opening), **opening.options())
     for warning in dataset.warnings:
         terminal.warn(warning)
     return dataset
+
+
+def find_data(source: Path, opening: Opening = AS_NAMED) -> Path:
+    """Where the data are; a download shows how far it is."""
+    from lspc import data
+    from lspc.report import terminal
+
+    with terminal.progress() as bars:
+        return data.locate(
+            source, offline=opening.offline, on_progress=lambda done, total: bars.show(f"{source}", done, total)
+        )
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, find_data, open_dataset, print_json, shown
 from lspc.tasks import NAMED_IN_DATA, SUITES, get_task
 
 
@@ -21,7 +21,7 @@ def inspect(
     """Check a dataset and show its sizes, returns, costs, safe share and problems.
 
     Args:
-        path: An HDF5, NPZ, Parquet or CSV file, or a folder of the last two.
+        path: A file (HDF5, NPZ, Parquet, CSV), a folder of tables, of Minari or LeRobot, a Minari id or a DSRL task.
         write_columns: Only look at the columns of a table, and write a proposal for --columns here.
         task: The task, for its cost budgets.
         thresholds: Cost budgets to judge the episodes by.
@@ -34,6 +34,7 @@ def inspect(
         inspection.write_columns(path, write_columns)
         terminal.say(f"columns: {write_columns}")
         return
+    path = find_data(path, opening)
     profile = inspection.inspect(path, task=task, thresholds=thresholds, figure=figure, opening=opening.options())
     if json:
         print_json(profile)

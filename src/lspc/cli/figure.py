@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import open_dataset, shown
+from lspc.cli.common import AS_NAMED, Opening, open_dataset, shown
 from lspc.report.figures import ALL, FIGURES, draw, find
 from lspc.tasks import NAMED_IN_DATA
 
@@ -16,7 +16,8 @@ def figure(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, shown("[RUN ...]")] = (),
     out: Annotated[Path, shown("PNG", "NAME.png; all: the folder figures/TASK")] = Path(),
     policy: Annotated[str, tyro.conf.arg(metavar="POLICY")] = "LSPC-O",
-    data: Annotated[Path | None, shown("FILE", "the one the run learned from")] = None,
+    data: Annotated[Path | None, shown("LOG", "the one the run learned from")] = None,
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
     seeds: Annotated[tuple[int, ...], shown("INT ...", "the run's first; all: 0 1")] = (),
     task: Annotated[str | None, shown("TASK", NAMED_IN_DATA)] = NAMED_IN_DATA,
     preset: Annotated[str, tyro.conf.arg(metavar="NAME")] = "cpu",
@@ -37,7 +38,7 @@ def figure(
     """
     from lspc.report import terminal
 
-    dataset, target = open_dataset(data) if data else None, None if out == Path() else out
+    dataset, target = open_dataset(data, opening) if data else None, None if out == Path() else out
     if find(name, len(runs), dataset is not None) is ALL:
         pictures = _draw_all(dataset, target, task, seeds or (0, 1), preset)
     else:

@@ -18,7 +18,7 @@ class TrainOptions:
     """What to learn from, how, and where to put it."""
 
     data: Annotated[Path | None, shown("LOG", "the bundled BallCircle data")] = None
-    """The dataset: HDF5 in DSRL's layout, NPZ, Parquet, CSV, or a folder of the last two."""
+    """The dataset: whatever `lspc inspect` opens, or the name of a DSRL task, whose file is then downloaded."""
     opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("runs/latest")
     """The run's folder."""

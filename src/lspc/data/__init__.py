@@ -4,8 +4,9 @@ from pathlib import Path
 
 from lspc.data.bounds import Bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata, Statistics
-from lspc.data.formats import FORMATS, examine, find_format, load, read_metadata, read_table, save
+from lspc.data.formats import FORMATS, examine, find_format, load, locate, read_metadata, read_table, save
 from lspc.data.grid import grid_filter
+from lspc.data.opening import Opening
 from lspc.data.profile import profile
 from lspc.data.tables import propose_columns
 from lspc.data.validate import Problem, budget_warning, cost_warning
@@ -16,6 +17,7 @@ __all__ = [
     "Bounds",
     "Dataset",
     "Metadata",
+    "Opening",
     "Problem",
     "Statistics",
     "budget_warning",
@@ -25,6 +27,7 @@ __all__ = [
     "find_format",
     "grid_filter",
     "load",
+    "locate",
     "profile",
     "propose_columns",
     "read_metadata",

@@ -107,61 +107,43 @@ class Dataset:
         next_observations: Any = None,
         source: str = "arrays",
         metadata: Metadata | None = None,
-        continuous: bool = False,
-        action_bounds: Any = None,
+        **opening: Any,
     ) -> "Dataset":
         """The dataset in arrays of one row per step, in order; an episode ends where one of the two flags is set.
 
         Without `next_observations` they are the observations of the rows that follow; what is wrong is a UserError.
+        `opening` are the fields of `lspc.data.Opening`.
         """
         arrays = {
             "observations": observations, "actions": actions, "rewards": rewards, "costs": costs,
             "terminated": terminated, "truncated": truncated, "next_observations": next_observations,
         }  # fmt: skip
         given = {name: array for name, array in arrays.items() if array is not None}
-        return Dataset.from_table(
-            given, source=source, metadata=metadata, continuous=continuous, action_bounds=action_bounds
-        )
+        return Dataset.from_table(given, source=source, metadata=metadata, **opening)
 
     @staticmethod
     def from_episodes(
         episodes: Sequence[Mapping[str, Any]],
         *,
-        columns: Any = None,
-        cost: str | None = None,
         source: str = "list of episodes",
         metadata: Metadata | None = None,
-        continuous: bool = False,
-        action_bounds: Any = None,
+        **opening: Any,
     ) -> "Dataset":
         """The dataset in a list of episodes, each a dict of arrays with a row for each step.
 
         Observations may have a row more, the one after the last action, and `terminated` may be True or False.
         """
-        return Dataset.from_table(
-            list(episodes), columns=columns, cost=cost, source=source, metadata=metadata, continuous=continuous,
-            action_bounds=action_bounds,
-        )  # fmt: skip
+        return Dataset.from_table(list(episodes), source=source, metadata=metadata, **opening)
 
     @staticmethod
     def from_table(
-        table: Any,
-        *,
-        columns: Any = None,
-        cost: str | None = None,
-        drop_missing: bool = False,
-        continuous: bool = False,
-        source: str | None = None,
-        metadata: Metadata | None = None,
-        action_bounds: Any = None,
+        table: Any, *, source: str | None = None, metadata: Metadata | None = None, **opening: Any
     ) -> "Dataset":
-        """The dataset in a pandas, polars or pyarrow table or a dict of arrays; `columns` is role -> column."""
+        """The dataset in a pandas, polars or pyarrow table or a dict of arrays, opened as `load` does."""
+        from lspc.data.opening import Opening
         from lspc.data.tables import open_table
 
-        return open_table(
-            table, columns=columns, cost=cost, drop_missing=drop_missing, continuous=continuous, source=source,
-            metadata=metadata, action_bounds=None if action_bounds is None else Bounds.of(action_bounds),
-        )  # fmt: skip
+        return open_table(table, Opening(**opening), source=source, metadata=metadata)
 
     def _check_shapes(self) -> None:
         for name in FIELDS:

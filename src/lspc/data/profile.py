@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 from lspc.data.dataset import FIELDS, Dataset
 from lspc.data.validate import budget_warning
 
+BINS = 12
+LEAK = 0.999
+"""Correlation from which an observation is suspected to be the cost."""
+
 
 def profile(dataset: Dataset, thresholds: Sequence[float]) -> dict[str, Any]:
     """What a dataset holds, ready for JSON; `problems` are the warnings of its opening and of its budgets."""
     inside = {f"{threshold:g}": dataset.cost_returns <= threshold for threshold in thresholds}
-    over_budget = budget_warning(dataset, thresholds)
+    over_budget, rows = budget_warning(dataset, thresholds), _rows_as_bytes(dataset)
     return {
         "episodes": len(dataset.episodes),
         "transitions": dataset.transitions,
@@ -28,9 +32,10 @@ def profile(dataset: Dataset, thresholds: Sequence[float]) -> dict[str, Any]:
             name: float(dataset.returns[mask].max()) if mask.any() else None for name, mask in inside.items()
         },
         "columns": _columns(dataset),
-        "duplicates": dataset.transitions - len(np.unique(_rows_as_bytes(dataset))),
+        "duplicates": dataset.transitions - len(np.unique(rows)),
+        "duplicate_episodes": len(dataset.episodes) - len({rows[episode].tobytes() for episode in dataset.episodes}),
         "fingerprint": dataset.fingerprint,
-        "problems": [*dataset.warnings, *([over_budget] if over_budget else [])],
+        "problems": [*dataset.warnings, *([over_budget] if over_budget else []), *_find_leaks(dataset)],
     }
 
 
@@ -39,16 +44,44 @@ def _columns(dataset: Dataset) -> list[dict[str, Any]]:
     named = dataset.opened.get("columns", {})
     told: list[dict[str, Any]] = []
     for role, array in (("observations", dataset.observations), ("actions", dataset.actions)):
-        names = named.get(role) or [f"{role}_{i}" for i in range(array.shape[1])]
-        told += [_range(name, role, column) for name, column in zip(names, array.T, strict=True)]
+        told += [_range(name, role, column) for name, column in zip(_names(dataset, role), array.T, strict=True)]
     told.append(_range(named.get("reward", "rewards"), "reward", dataset.rewards))
     told.append(_range(named.get("cost", "costs"), "cost", dataset.costs))
     return told
 
 
 def _range(name: str, role: str, values: NDArray[Any]) -> dict[str, Any]:
-    mean = float(values.mean(dtype=np.float64))
-    return {"name": name, "role": role, "min": float(values.min()), "max": float(values.max()), "mean": mean}
+    wide = values.astype(np.float64)
+    low, high = wide.min(), wide.max()
+    counts = np.histogram(wide, BINS)[0] if low < high else np.array([len(wide)])
+    return {
+        "name": name, "role": role, "min": float(low), "max": float(high), "mean": float(wide.mean()),
+        "histogram": counts.tolist(),
+    }  # fmt: skip
+
+
+def _names(dataset: Dataset, role: str) -> list[str]:
+    columns: int = getattr(dataset, role).shape[1]
+    return dataset.opened.get("columns", {}).get(role) or [f"{role}_{i}" for i in range(columns)]
+
+
+def _find_leaks(dataset: Dataset) -> list[str]:
+    """Observations that are the cost of their own row: what a step costs is not known before it is taken."""
+    costs = dataset.costs.astype(np.float64)
+    said = str(dataset.opened.get("columns", {}).get("cost", ""))
+    told: list[str] = []
+    if costs.std() == 0:
+        return told
+    for name, column in zip(_names(dataset, "observations"), dataset.observations.T, strict=True):
+        values = column.astype(np.float64)
+        if values.std() == 0 or name in said:  # a cost that was said to be made of the column follows it
+            continue
+        if abs(np.corrcoef(values, costs)[0, 1]) > LEAK:
+            told.append(
+                f"{dataset.source}: {name}, an observation, goes with the cost of its own row throughout: if it was "
+                "recorded after the step, no policy will have it; leave it out"
+            )
+    return told
 
 
 def _rows_as_bytes(dataset: Dataset) -> NDArray[Any]:

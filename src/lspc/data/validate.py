@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from lspc.data.bounds import EXCESS, FEW, Bounds, describe_outside, observe_bounds, read_bounds
 from lspc.data.dataset import FIELDS, FLAG_FIELDS, FLOAT_FIELDS, Dataset, Metadata
+from lspc.data.filters import apply_filters
+from lspc.data.opening import AS_NAMED, Opening
 from lspc.errors import UserError
 
 FILE_NAMES = {field: field for field in FIELDS} | {"terminated": "terminals", "truncated": "timeouts"}
@@ -79,16 +81,15 @@ class Findings:
 def check_arrays(
     raw: Mapping[str, NDArray[Any]],
     found: Findings,
+    opening: Opening = AS_NAMED,
     *,
     metadata: Metadata | None = None,
-    action_bounds: Bounds | None = None,
-    continuous: bool = False,
-    opened: Mapping[str, Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
 ) -> Dataset | None:
     """Turn raw arrays into a dataset, or add to `found` every reason why that cannot be done.
 
-    Actions lie within `action_bounds`, else within those that the metadata name, else within what the data show.
-    Those that look discrete are refused, unless the user says that they are `continuous`.
+    Actions lie within the bounds that were given, else within those that the metadata name, else within what the
+    data show. `columns` are those of the table that the arrays were made of.
     """
     arrays: Arrays = {}
     for field in FIELDS:
@@ -99,11 +100,12 @@ def check_arrays(
                 arrays[field] = array
         elif not found.fatal_in(field):  # a field the reader could not read has been reported already
             needed = ", ".join(FILE_NAMES.values())
-            found.fatal(field, f"{FILE_NAMES[field]} is missing; a file must hold {needed}")
+            instead = ', or say --cost "observations_0 > LIMIT"' if field == "costs" else ""
+            found.fatal(field, f"{FILE_NAMES[field]} is missing; a file must hold {needed}{instead}")
     _check_sizes(arrays, found)
     _check_continuity(arrays, found)
-    bounds = _check_actions(arrays, action_bounds, metadata or {}, found)
-    if not continuous:
+    bounds = _check_actions(arrays, opening.bounds, metadata or {}, found)
+    if not opening.continuous:
         _check_discrete(arrays, found)
     keep = _finished_rows(arrays, found)
     if found.fatal_in():
@@ -112,10 +114,11 @@ def check_arrays(
     kept = {field: array[:keep] for field, array in arrays.items()}
     if warning := cost_warning(kept["costs"]):
         found.warn("costs", warning)
-    return Dataset(
+    dataset = Dataset(
         **kept, warnings=found.warnings, source=found.source, metadata=metadata or {}, action_bounds=bounds,
-        opened=opened or {},
+        opened=opening.describe(columns),
     )  # fmt: skip
+    return apply_filters(dataset, opening.filter, opening.filter_seed)
 
 
 def cost_warning(costs: NDArray[Any]) -> str | None:

@@ -1,5 +1,6 @@
 """What the terminal shows: tables and lines on standard output, progress bars and warnings on standard error."""
 
+import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,9 @@ if TYPE_CHECKING:  # a table of tasks should not wait for JAX
     from lspc.evaluation import Summary
     from lspc.runs.statistics import Interval
     from lspc.tasks import Task
+
+
+BARS, ASCII_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#"
 
 
 def output() -> Console:
@@ -234,7 +238,7 @@ def profile_table(profile: dict[str, Any], name: str) -> Table:
         best = profile["best_return_within_threshold"][threshold]
         told = "" if best is None else f", the best of them returns {best:.4g}"
         table.add_row(f"cost within {threshold}", f"{100 * share:.1f} % of episodes{told}")
-    table.add_row("repeated rows", f"{profile['duplicates']:,}")
+    table.add_row("repeated", f"{profile['duplicates']:,} rows, {profile['duplicate_episodes']:,} whole episodes")
     table.add_row("problems", "\n".join(map(plain, profile["problems"])) or "none")
     table.add_row("fingerprint", profile["fingerprint"])
     return table
@@ -242,14 +246,22 @@ def profile_table(profile: dict[str, Any], name: str) -> Table:
 
 def columns_table(profile: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=0)
-    for name in ("column", "role", "min", "max", "mean", ""):
+    for name in ("column", "role", "min", "max", "mean", "min to max"):
         table.add_column(
             name, no_wrap=name != "column", justify="right" if name in ("min", "max", "mean") else "left"
         )
     for column in profile["columns"]:
         numbers = [f"{column[key]:.4g}" for key in ("min", "max", "mean")]
-        table.add_row(column["name"], column["role"], *numbers, "constant" if column["min"] == column["max"] else "")
+        drawn = "constant" if column["min"] == column["max"] else draw_histogram(column["histogram"])
+        table.add_row(plain(column["name"]), column["role"], *numbers, drawn)
     return table
+
+
+def draw_histogram(counts: Sequence[int]) -> str:
+    """A letter for each bin, the taller the fuller; one that is not empty shows."""
+    letters = ASCII_BARS if output().options.ascii_only else BARS
+    most = max(counts)
+    return "".join(letters[math.ceil(count / most * (len(letters) - 1))] for count in counts)
 
 
 def methods_table(methods: Mapping[str, str]) -> Table:

@@ -6,11 +6,14 @@ A bad file gives a list of problems and no dataset; a killed write leaves what w
 from pathlib import Path
 from typing import Any
 
-from lspc.data.bounds import HIGH, LOW, Bounds, Given, write_bounds
+from lspc.data.bounds import HIGH, LOW, write_bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata
-from lspc.data.formats import csv, hdf5, npz, parquet
-from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Format, one_line
-from lspc.data.tables import Columns, Table, Unusable, check_table, join_tables, open_table, parse_columns
+from lspc.data.formats import csv, hdf5, lerobot, minari, npz, parquet
+from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Folder, Format, one_line, read_tables
+from lspc.data.formats.sources import locate, name_task, named_task
+from lspc.data.opening import Opening
+from lspc.data.tables import Table, Unusable, check_table, open_table, parse_columns
+from lspc.data.tables.reading import read_columns
 from lspc.data.validate import FILE_NAMES, Findings, Problem, check_arrays
 from lspc.errors import UserError
 from lspc.files import atomic_path
@@ -24,73 +27,62 @@ FORMATS: tuple[Format, ...] = (
 TABLES = (*parquet.FORMAT.suffixes, *csv.FORMAT.suffixes)
 """The suffixes of files that a folder may hold."""
 
-NO_FILE = "there is no such file; check the path"
+FOLDERS: tuple[Folder, ...] = (minari.FOLDER, lerobot.FOLDER)
+"""The folders that are more than the tables in them."""
+
+NO_FILE = "there is no such file, DSRL task or Minari dataset; check the name"
 
 
-def load(
-    source: Any,
-    *,
-    columns: Columns = None,
-    cost: str | None = None,
-    drop_missing: bool = False,
-    continuous: bool = False,
-    action_bounds: Given | Bounds | None = None,
-) -> Dataset:
+def load(source: Any, **opening: Any) -> Dataset:
     """Open a dataset; a UserError lists everything that makes it unusable, one problem per line.
 
-    `source` is a file, a folder of Parquet or CSV files, a pandas, polars or pyarrow table, a dict of arrays or a
-    list of episodes. Of tables, `columns` says which column is what, `cost` is a column or an expression such as
-    "temp > 80", and `drop_missing` leaves out rows with missing values, which are refused otherwise. Actions that
-    look discrete are taken for numbers if they are said to be `continuous`.
-
-    `action_bounds` is (low, high) for every action alike or such a pair for each; unless given, the file's metadata
-    name them, or they are [-1, 1] or, where the actions lie far outside that, the least and the most in the data.
+    `source` is a file, a folder of Parquet or CSV files, of Minari or of LeRobot, a Minari id, a DSRL task, a pandas,
+    polars or pyarrow table, a dict of arrays or a list of episodes. `opening` are the fields of `lspc.data.Opening`:
+    `columns`, `cost` and `drop_missing` for tables, `continuous` and `action_bounds` for all.
     """
-    bounds = None if action_bounds is None else Bounds.of(action_bounds)
-    opening: dict[str, Any] = {"columns": columns, "cost": cost, "drop_missing": drop_missing,
-                               "continuous": continuous, "action_bounds": bounds}  # fmt: skip
+    how = Opening(**opening)
     if not isinstance(source, str | Path):
-        return open_table(source, **opening)
-    found = Findings(str(source))
-    return found.require(_open(Path(source), found, **opening))
-
-
-def examine(
-    path: str | Path, *, action_bounds: Given | Bounds | None = None, **opening: Any
-) -> tuple[Dataset | None, list[Problem]]:
-    """Open a dataset file as `load` does and report every problem; there is no dataset when one of them is fatal."""
-    bounds = None if action_bounds is None else Bounds.of(action_bounds)
+        return open_table(source, how)
+    path = locate(source, offline=how.offline)
     found = Findings(str(path))
-    return _open(Path(path), found, action_bounds=bounds, **opening), found.problems
+    return found.require(_open(path, found, how))
 
 
-def _open(
-    path: Path,
-    found: Findings,
-    *,
-    columns: Columns = None,
-    cost: str | None = None,
-    drop_missing: bool = False,
-    continuous: bool = False,
-    action_bounds: Bounds | None = None,
-) -> Dataset | None:
-    patterns = parse_columns(columns, cost)
+def examine(path: str | Path, **opening: Any) -> tuple[Dataset | None, list[Problem]]:
+    """Open a dataset file as `load` does and report every problem; there is no dataset when one of them is fatal."""
+    how = Opening(**opening)
+    path = locate(path, offline=how.offline)
+    found = Findings(str(path))
+    return _open(path, found, how), found.problems
+
+
+def _open(path: Path, found: Findings, opening: Opening) -> Dataset | None:
+    patterns = parse_columns(opening.columns, opening.cost)
     content = _read(path, found)
     if content is None:
         return None
     data, metadata = content
+    metadata = name_task(path, metadata, found)
     if isinstance(data, Table):
-        return check_table(
-            data, patterns, found, metadata=metadata, drop_missing=drop_missing, continuous=continuous,
-            action_bounds=action_bounds,
-        )  # fmt: skip
-    if patterns or drop_missing:
-        found.fatal("file", f"columns, cost and missing values are said of tables ({', '.join(TABLES)}), not of this")
+        return check_table(data, patterns, found, opening, metadata=metadata)
+    if (patterns or opening.drop_missing or _lacks_next(data)) and not found.fatal_in():
+        table = _as_table(data, found)
+        return None if table is None else check_table(table, patterns, found, opening, metadata=metadata)
+    return check_arrays(data, found, opening, metadata=metadata)
+
+
+def _lacks_next(arrays: Arrays) -> bool:
+    """Whether a file is whole but for its next observations, as many of D4RL's are: a table derives them."""
+    return "next_observations" not in arrays and {"observations", "actions", "rewards"} <= set(arrays)
+
+
+def _as_table(arrays: Arrays, found: Findings) -> Table | None:
+    """The arrays as columns such as observations_0, of which a user can speak."""
+    try:
+        return read_columns(arrays, found.source)
+    except Unusable as error:
+        found.fatal(error.field, str(error))
         return None
-    opened = {"continuous": True} if continuous else {}
-    return check_arrays(
-        data, found, metadata=metadata, action_bounds=action_bounds, continuous=continuous, opened=opened
-    )
 
 
 def _read(path: Path, found: Findings) -> tuple[Arrays | Table, Metadata] | None:
@@ -113,31 +105,22 @@ def _read(path: Path, found: Findings) -> tuple[Arrays | Table, Metadata] | None
 
 
 def _read_folder(folder: Path, found: Findings) -> tuple[Table, Metadata] | None:
-    """The tables in a folder and the folders below it, one after the other by name."""
+    """A folder of a known kind, or the tables in it and in the folders below it, one after the other by name."""
+    if kind := find_folder(folder):
+        return kind.read(folder, found)
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("[!.]*") if path.suffix.lower() in TABLES)
     if not names:
         found.fatal("file", f"the folder has no table in it ({', '.join(TABLES)}); name a file")
         return None
-    parts: list[tuple[str, Table]] = []
-    for name in names:
-        inner = Findings(str(folder / name))
-        content = _read(folder / name, inner)
-        found.problems += inner.problems
-        if content is not None and isinstance(content[0], Table):
-            parts.append((name, content[0]))
-    if found.fatal_in():
-        return None
-    try:
-        return join_tables(str(folder), parts), {}
-    except Unusable as error:
-        found.fatal(error.field, str(error))
-        return None
+    table = read_tables(folder, names, _read, found)
+    return None if table is None else (table, {})
 
 
 def read_table(path: str | Path) -> Table:
     """The columns of a table file or folder, before they mean anything."""
+    path = locate(path)
     found = Findings(str(path))
-    content = _read(Path(path), found)
+    content = _read(path, found)
     if content is None:
         raise UserError("\n".join(problem.message for problem in found.problems))
     if not isinstance(content[0], Table):
@@ -159,14 +142,16 @@ def save(dataset: Dataset, path: str | Path, metadata: Metadata | None = None) -
 
 def read_metadata(path: str | Path) -> dict[str, str | int | float]:
     """What `save` wrote beside the arrays, without reading those; a dataset that is open has it as `.metadata`."""
-    path = Path(path)
-    kind = find_format(path)
+    if task := named_task(path):  # its file need not be here yet
+        return {"task": task.name}
+    path = locate(path)
+    kind = find_folder(path) or find_format(path)
     if kind is None:
         raise UserError(f"{path}: {_unknown_type(path)}")
-    if reason := _refuse_path(path):
+    if not path.is_dir() and (reason := _refuse_path(path)):
         raise UserError(f"{path}: {reason}")
     try:
-        return dict(kind.read_metadata(path))
+        return dict(name_task(path, kind.read_metadata(path)))
     except DAMAGE as error:
         raise UserError(f"{path}: its metadata cannot be read ({one_line(error)}); {AGAIN}") from error
 
@@ -175,6 +160,14 @@ def find_format(path: str | Path) -> Format | None:
     """The format of files with this suffix; None when there is none."""
     suffix = Path(path).suffix.lower()
     return next((kind for kind in FORMATS if suffix in kind.suffixes), None)
+
+
+def find_folder(path: Path) -> Folder | None:
+    """What kind of folder this is; None where it is a file or any folder."""
+    try:
+        return next((kind for kind in FOLDERS if path.is_dir() and kind.recognise(path)), None)
+    except DAMAGE as error:
+        raise UserError(f"{path}: it cannot be read ({one_line(error)}); {AGAIN}") from error
 
 
 def _refuse_path(path: Path) -> str | None:

@@ -5,7 +5,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lspc.data.dataset import FIELDS, Metadata
-from lspc.data.tables import Table
+from lspc.data.tables import Table, Unusable, join_tables
 from lspc.data.validate import FILE_NAMES, Findings
 
 METADATA_KEY = "metadata"
@@ -44,6 +44,38 @@ class Format:
     read_metadata: Callable[[Path], Metadata]
     """The metadata alone, without unpacking the arrays; raises one of `DAMAGE` where that cannot be done."""
     write: Callable[[Path, Mapping[str, NDArray[Any]], Metadata], None]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One kind of folder, known by what is in it. Folders are read, not written."""
+
+    name: str
+    recognise: Callable[[Path], bool]
+    read: Callable[[Path, Findings], tuple[Table, Metadata] | None]
+    read_metadata: Callable[[Path], Metadata]
+
+
+def read_tables(
+    folder: Path, names: Sequence[str], read: Callable[[Path, Findings], tuple[Any, Metadata] | None], found: Findings
+) -> Table | None:
+    """The tables in these files of a folder, one after the other."""
+    parts: list[tuple[str, Table]] = []
+    for name in names:
+        inner = Findings(str(folder / name))
+        content = read(folder / name, inner)
+        found.problems += inner.problems
+        if content is not None and isinstance(content[0], Table):
+            parts.append((name, content[0]))
+    if not parts and not found.fatal_in():
+        found.fatal("file", f"the folder has no table in it; {AGAIN}")
+    if found.fatal_in():
+        return None
+    try:
+        return join_tables(str(folder), parts)
+    except Unusable as error:
+        found.fatal(error.field, str(error))
+        return None
 
 
 def read_arrays(

@@ -35,17 +35,17 @@ EXPORT = "store the numbers themselves in this file"
 
 def read(path: Path, found: Findings) -> tuple[Arrays, Metadata] | None:
     try:
-        _check_heaps(path)
+        check_heaps(path)
         with h5py.File(path, "r") as file:
             allowance = Allowance(path)
-            arrays = read_arrays(file, found, lambda name: _refuse(file, name, allowance))
+            arrays = read_arrays(file, found, lambda name: refuse(file, name, allowance))
             return arrays, metadata_or_warning(lambda: plain_values(file.attrs), found)
     except DAMAGE as error:
         found.fatal("file", f"not an HDF5 file, or damaged or cut off ({one_line(error)}); {AGAIN}")
         return None
 
 
-def _refuse(file: h5py.File, name: str, allowance: Allowance) -> str | None:
+def refuse(file: h5py.File, name: str, allowance: Allowance) -> str | None:
     """Why this entry must not be read, if it must not."""
     if not isinstance(file.get(name, getlink=True), h5py.HardLink):
         return f"is a link to somewhere else, which is never followed; {EXPORT}"
@@ -83,12 +83,12 @@ def _refuse_size(entry: h5py.Dataset, allowance: Allowance) -> str | None:
 
 
 def read_metadata(path: Path) -> Metadata:
-    _check_heaps(path)
+    check_heaps(path)
     with h5py.File(path, "r") as file:
         return plain_values(file.attrs)
 
 
-def _check_heaps(path: Path) -> None:
+def check_heaps(path: Path) -> None:
     """Refuse a file whose texts lie in a damaged heap: the HDF5 library walks it without end where a size is 0."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for start, size in _find_heaps(content):

@@ -1,6 +1,6 @@
 """Tables as data: rows of named columns from a file, a folder, a data frame or plain arrays become a dataset."""
 
-from lspc.data.tables.columns import Columns, parse_columns
+from lspc.data.tables.columns import parse_columns
 from lspc.data.tables.dataset import check_table, open_table
 from lspc.data.tables.proposal import propose_columns
 from lspc.data.tables.reading import import_arrow, read_arrow
@@ -8,7 +8,6 @@ from lspc.data.tables.table import Column, Table, Unusable, join_tables
 
 __all__ = [
     "Column",
-    "Columns",
     "Table",
     "Unusable",
     "check_table",

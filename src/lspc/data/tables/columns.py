@@ -12,13 +12,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from lspc.data.opening import Columns
 from lspc.data.tables.expression import Expression, parse_expression
 from lspc.data.tables.table import Table, Unusable
 from lspc.errors import UserError
 
 Patterns = dict[str, list[str]]
-Columns = str | Path | Mapping[str, Any] | Sequence[str] | None
-"""The user's columns: ROLE=COLUMN texts, a dict of them, or the name of a TOML file of them."""
 
 CONVENTIONS: dict[str, tuple[str, ...]] = {
     "observations": ("observations", "observation", "obs"),
@@ -105,7 +104,7 @@ def _no_role(role: str) -> str:
 def choose_columns(table: Table, patterns: Patterns) -> Chosen:
     """The column of every role: the user's, else those whose names say it."""
     names: dict[str, list[str]] = {}
-    expression = None
+    expression, patterns = None, {**table.roles, **patterns}
     for role, wanted in patterns.items():
         if role == "cost" and wanted[0] not in table.columns:
             expression = parse_expression(wanted[0])
@@ -116,9 +115,9 @@ def choose_columns(table: Table, patterns: Patterns) -> Chosen:
     taken = {name for columns in names.values() for name in columns}
     free = [name for name in table.columns if name not in taken]
     for role in CONVENTIONS:
-        if role not in patterns and (found := find_by_name(free, role)):
+        following = _find_next(table, names) if role == "next_observations" else []
+        if role not in patterns and (found := following or find_by_name(free, role)):
             names[role] = found
-    _find_next_by_prefix(table, names)
     _check_complete(table, names, expression)
     return Chosen(names, expression)
 
@@ -181,13 +180,10 @@ def _has_word(name: str, words: Sequence[str]) -> bool:
     return bool({part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)} & set(words))
 
 
-def _find_next_by_prefix(table: Table, names: dict[str, list[str]]) -> None:
+def _find_next(table: Table, names: dict[str, list[str]]) -> list[str]:
     """`next_temp` beside `temp`: for every observation, or it is no next observation."""
-    if "next_observations" in names or "observations" not in names:
-        return
-    following = [f"next_{name}" for name in names["observations"]]
-    if all(name in table.columns for name in following):
-        names["next_observations"] = following
+    following = [f"next_{name}" for name in names.get("observations", [])]
+    return following if all(name in table.columns for name in following) else []
 
 
 def _check_complete(table: Table, names: dict[str, list[str]], cost: Expression | None) -> None:

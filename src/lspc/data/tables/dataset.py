@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lspc.data.bounds import Bounds
 from lspc.data.dataset import Dataset, Metadata
-from lspc.data.tables.columns import SEVERAL, Chosen, Columns, Patterns, choose_columns, parse_columns
+from lspc.data.opening import AS_NAMED, Opening
+from lspc.data.tables.columns import SEVERAL, Chosen, Patterns, choose_columns, parse_columns
 from lspc.data.tables.ordering import Order, order_rows
 from lspc.data.tables.reading import make_table, name_source
 from lspc.data.tables.table import Table, Unusable
@@ -20,18 +20,10 @@ MISSING_HELP = "fill them in, or say --drop-missing (drop_missing=True): the row
 
 
 def open_table(
-    value: Any,
-    *,
-    columns: Columns = None,
-    cost: str | None = None,
-    drop_missing: bool = False,
-    continuous: bool = False,
-    source: str | None = None,
-    metadata: Metadata | None = None,
-    action_bounds: Bounds | None = None,
+    value: Any, opening: Opening = AS_NAMED, *, source: str | None = None, metadata: Metadata | None = None
 ) -> Dataset:
     """The dataset in a table that is in memory, or a UserError that says all that is wrong with it."""
-    patterns = parse_columns(columns, cost)
+    patterns = parse_columns(opening.columns, opening.cost)
     found = Findings(source or name_source(value))
     dataset = None
     try:
@@ -39,22 +31,12 @@ def open_table(
     except Unusable as error:
         found.fatal(error.field, str(error))
     else:
-        dataset = check_table(
-            table, patterns, found, metadata=metadata, drop_missing=drop_missing, continuous=continuous,
-            action_bounds=action_bounds,
-        )  # fmt: skip
+        dataset = check_table(table, patterns, found, opening, metadata=metadata)
     return found.require(dataset)
 
 
 def check_table(
-    table: Table,
-    patterns: Patterns,
-    found: Findings,
-    *,
-    metadata: Metadata | None = None,
-    drop_missing: bool = False,
-    continuous: bool = False,
-    action_bounds: Bounds | None = None,
+    table: Table, patterns: Patterns, found: Findings, opening: Opening, *, metadata: Metadata | None = None
 ) -> Dataset | None:
     """The dataset in a table, or every reason why there is none added to `found`."""
     try:
@@ -64,17 +46,13 @@ def check_table(
         _check_kinds(table, chosen, found)
         if found.fatal_in():
             return None
-        arrays, rows = _make_transitions(table, chosen, found, drop_missing)
+        arrays, rows = _make_transitions(table, chosen, found, opening.drop_missing)
     except Unusable as error:
         found.fatal(error.field, str(error))
         return None
     _warn_of_columns(table, chosen, found)
     found.name_places(_name_fields(chosen), lambda row: table.place(int(rows[row])))
-    opened: dict[str, Any] = {"columns": chosen.describe()}
-    opened |= {name: True for name, value in (("drop_missing", drop_missing), ("continuous", continuous)) if value}
-    return check_arrays(
-        arrays, found, metadata=metadata, action_bounds=action_bounds, continuous=continuous, opened=opened
-    )
+    return check_arrays(arrays, found, opening, metadata=metadata, columns=chosen.describe())
 
 
 def _name_fields(chosen: Chosen) -> dict[str, list[str]]:

@@ -66,7 +66,8 @@ def _guess(table: Table) -> dict[str, list[str]]:
 
     for role in CONVENTIONS:
         try:
-            take(role, find_by_name(free, role))
+            told = [own for name in table.roles.get(role, []) for own in table.groups.get(name, [name])]
+            take(role, told or find_by_name(free, role))
         except Unusable:
             continue  # two candidates: the hints below take the first, and the user sees both
     for role, words in HINTS.items():

@@ -1,6 +1,6 @@
 """What a table is: named columns of equal length, each of one kind, with what is missing marked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -77,6 +77,8 @@ class Table:
     groups: dict[str, list[str]] = field(default_factory=dict)
     parts: tuple[tuple[str, int], ...] = ()
     """The files of a folder and their rows, in order."""
+    roles: Mapping[str, list[str]] = field(default_factory=dict)
+    """What its format says of its columns; what the user says goes before."""
 
     @property
     def rows(self) -> int:
