@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "system": set(),
     "acting": set(),
+    "replay": set(),
     "nets": set(),
     "files": set(),
     "tasks": set(),
@@ -29,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algos": {"data", "nets", "tasks"},
     "runs": {"algos", "data", "files", "tasks"},
     # At run time `policy.act(budget=...)` asks the calibration and the guard.
-    "policy": {"acting", "algos", "calibration", "checkpoints", "data", "deploy", "files", "runs"},
+    "policy": {"acting", "algos", "calibration", "checkpoints", "data", "deploy", "files", "replay", "runs"},
     "training": {"algos", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
     "evaluation": {"acting", "algos", "data", "files", "policy", "runs", "sims", "tasks"},
     # A pilot runs episodes a few at a time and looks at them before it runs more.
