@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ALONE := not (simulator or process or browser or cluster)
 
-.PHONY: quickstart check alone test all-tests coverage chromium lint types speed install simulators clean
+.PHONY: quickstart check alone test all-tests coverage chromium lint types speed soak growth install simulators clean
 
 quickstart: .venv/.installed
 	$(BIN)/lspc train --preset cpu --out quickstart/run
@@ -39,6 +39,13 @@ types: .venv/.installed-simulators
 
 speed: .venv/.installed-simulators
 	$(BIN)/python benchmarks/speed.py
+
+# Every promise of docs/reliability.md attacked again and again: about 20 minutes.
+soak: .venv/.installed-simulators
+	$(BIN)/python scripts/soak.py --json results/soak.json
+
+growth: .venv/.installed-dev
+	$(BIN)/python benchmarks/growth.py --json results/growth.json --plot docs/figures/growth.png
 
 install: .venv/.installed-dev
 

@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "system": set(),
     "acting": set(),
     "replay": set(),
+    "compile_cache": set(),
     "nets": set(),
     "files": set(),
     "tasks": set(),
@@ -47,8 +48,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "api": {"algos", "calibration", "data", "deploy", "evaluation", "policy", "runs", "sims", "tasks", "training"},
     "cli": {
-        "algos", "api", "bench", "calibration", "data", "deploy", "doctor", "evaluation", "report", "sims", "tasks",
-        "theory", "training",
+        "algos", "api", "bench", "calibration", "compile_cache", "data", "deploy", "doctor", "evaluation", "report",
+        "sims", "tasks", "theory", "training",
     },
     "__init__": {"api", "data", "sims", "tasks"},
     "__main__": {"cli"},

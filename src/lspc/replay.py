@@ -50,7 +50,9 @@ class Replay:
         values[0] = argument
         with np.errstate(all="ignore"):  # what is not finite is the caller's to find, as with JAX
             for operation, first, second, made in self._steps:
-                values[made] = operation(values[first]) if second is None else operation(values[first], values[second])
+                values[made] = (
+                    operation(values[first]) if second is None else operation(values[first], values[second])
+                )
         return values[self._answer]
 
     def _inline(self, traced: ClosedJaxpr, arguments: Sequence[int]) -> list[int]:
