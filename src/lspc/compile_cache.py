@@ -1,8 +1,8 @@
 """What JAX compiled stays for the next run, in the user's cache folder: the second `lspc train` starts at once.
 
 LSPC_CACHE names another folder, or says `off`. Where it cannot be written, or JAX has been told of another cache,
-nothing happens. JAX writes an entry in place, so a program that is killed may leave half of one: whoever finds the mark
-of a program that did not end well removes what is younger than the mark.
+nothing happens. JAX writes an entry in place, so a program that is killed may leave half of one: whoever finds the
+mark of a program that did not end well removes what is younger than the mark.
 """
 
 import atexit
