@@ -41,8 +41,8 @@ from lspc.cli import main as lspc_main  # noqa: E402
 from lspc.version import __version__  # noqa: E402
 
 SETTINGS = ["--algo", "bc", "--hidden", "8", "8", "--batch-size", "32", "--seeds", "4", "--steps", "3000"]
-PATIENCE = 120.0
-"""Seconds until a program counts as hanging; mutated files have 10."""
+PATIENCE = 600.0
+"""Seconds until a program counts as hanging, on a machine with much else to do; a damaged file has 10."""
 LARGEST_MEMORY = 2000
 """Megabytes that all of it may take: a file that declares more than it holds must not be believed."""
 TESTS = {
