@@ -37,8 +37,12 @@ lint: .venv/.installed-dev
 types: .venv/.installed-simulators
 	$(BIN)/pyrefly check
 
+# TORCH=.venv-bench/bin/python names an environment with torch==2.13.0 and numpy, to compare with.
 speed: .venv/.installed-simulators
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py --json results/speed.json
+	$(BIN)/python benchmarks/deploy.py --json results/deploy.json
+	$(BIN)/python benchmarks/use.py --json results/use.json
+	$(BIN)/python benchmarks/updates.py --json results/updates.json $(if $(TORCH),--torch $(TORCH))
 
 # Every promise of docs/reliability.md attacked again and again: about 20 minutes.
 soak: .venv/.installed-simulators

@@ -25,9 +25,9 @@ import numpy as np
 
 AXES: dict[str, tuple[float, ...]] = {
     "rows": (1e4, 1e5, 1e6, 1e7),
-    "width": (64, 128, 256, 512),
-    "seeds": (1, 2, 4, 8),
-    "tasks": (1, 2, 4),
+    "width": (64, 256, 512),
+    "seeds": (1, 2, 4),
+    "tasks": (1, 2),
 }
 USUAL = {"rows": 1e4, "width": 64, "seeds": 1, "tasks": 1}
 UPDATES = 20
@@ -91,10 +91,9 @@ def in_new_process(**sizes: float) -> dict[str, float]:
 
 
 def fit_exponent(sizes: list[float], values: list[float]) -> float:
-    """x of size^x by least squares in logarithms, over the upper half of the sizes: below it, constants rule."""
-    half = len(sizes) // 2
-    upper = np.log(sizes[half - 1 :]), np.log(np.maximum(values[half - 1 :], 1e-9))
-    return float(np.polyfit(*upper, 1)[0])
+    """x of size^x between the two largest sizes: at small ones constants rule."""
+    (a, b), (first, last) = sizes[-2:], np.maximum(values[-2:], 1e-9)
+    return float(np.log(last / first) / np.log(b / a))
 
 
 def draw(points: list[dict[str, Any]], exponents: dict[str, float], path: Path) -> None:
@@ -129,10 +128,11 @@ def main() -> None:
         print(json.dumps(measure(**json.loads(options.measure))))
         return
     least = in_new_process(**{**USUAL, "rows": 1000})["memory"]
+    usual = in_new_process(**USUAL)
     points = []
     for axis in options.axes:
         for size in AXES[axis]:
-            found = in_new_process(**{**USUAL, axis: size})
+            found = usual if size == USUAL[axis] else in_new_process(**{**USUAL, axis: size})
             points.append({"axis": axis, "size": size, **found, "memory": found["memory"] - least})
             print({name: value if isinstance(value, str) else round(value, 4) for name, value in points[-1].items()})
     exponents = {
