@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ALONE := not (simulator or process or browser or cluster)
 
-.PHONY: quickstart check alone test all-tests coverage chromium lint types speed install simulators clean
+.PHONY: quickstart check alone test all-tests coverage chromium lint types speed soak growth install simulators clean
 
 quickstart: .venv/.installed
 	$(BIN)/lspc train --preset cpu --out quickstart/run
@@ -37,8 +37,19 @@ lint: .venv/.installed-dev
 types: .venv/.installed-simulators
 	$(BIN)/pyrefly check
 
+# TORCH=.venv-bench/bin/python names an environment with torch==2.13.0 and numpy, to compare with.
 speed: .venv/.installed-simulators
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py --json results/speed.json
+	$(BIN)/python benchmarks/deploy.py --json results/deploy.json
+	$(BIN)/python benchmarks/use.py --json results/use.json
+	$(BIN)/python benchmarks/updates.py --json results/updates.json $(if $(TORCH),--torch $(TORCH))
+
+# Every promise of docs/reliability.md attacked again and again: about 20 minutes.
+soak: .venv/.installed-simulators
+	$(BIN)/python scripts/soak.py --json results/soak.json
+
+growth: .venv/.installed-dev
+	$(BIN)/python benchmarks/growth.py --json results/growth.json --plot docs/figures/growth.png
 
 install: .venv/.installed-dev
 

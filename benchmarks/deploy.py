@@ -87,10 +87,16 @@ def by_numpy(policy: LspcPolicy) -> Act:
     return act
 
 
-def by_jax(policy: LspcPolicy) -> Act:
-    """What `policy.act` does, checks included."""
+def by_policy(policy: LspcPolicy) -> Act:
+    """`policy.act`, checks included."""
     size = policy.normaliser.mean.shape[0]
     return TrainedPolicy(policy, "LSPC-O", {"spec": {"observation_dim": size}}).act
+
+
+def by_jax(policy: LspcPolicy) -> Act:
+    """The program that `policy.act` uses for batches, with a batch of one."""
+    act = by_policy(policy)
+    return lambda observation: act(observation[None])[0]
 
 
 def measure(ways: dict[str, Act], observations: np.ndarray, rounds: int) -> dict[str, dict[str, float]]:
@@ -122,11 +128,12 @@ def main() -> None:
         "onnxruntime, eps given": by_onnxruntime(policy, eps=True, fixed=False),
         "onnxruntime, eps given, with Q": by_onnxruntime(policy, eps=True, fixed=False, judge=True),
         "NumPy": by_numpy(policy),
-        "JAX": by_jax(policy),
+        "policy.act": by_policy(policy),
+        "policy.act, a batch of one": by_jax(policy),
     }
     size = policy.normaliser.mean.shape[0]
     observations = np.random.default_rng(0).standard_normal((ROUND, size), dtype=np.float32)
-    wanted = ways["JAX"](observations[0])
+    wanted = ways["policy.act, a batch of one"](observations[0])
     for name, act in ways.items():
         np.testing.assert_allclose(act(observations[0]), wanted, atol=1e-5, err_msg=name)
 

@@ -19,6 +19,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "system": set(),
     "acting": set(),
+    "replay": set(),
+    "compile_cache": set(),
     "nets": set(),
     "files": set(),
     "tasks": set(),
@@ -30,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algos": {"data", "nets", "tasks"},
     "runs": {"algos", "data", "files", "tasks"},
     # At run time `policy.act(budget=...)` asks the calibration and the guard.
-    "policy": {"acting", "algos", "calibration", "checkpoints", "data", "deploy", "files", "runs"},
+    "policy": {"acting", "algos", "calibration", "checkpoints", "data", "deploy", "files", "replay", "runs"},
     "training": {"algos", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
     "evaluation": {"acting", "algos", "data", "files", "policy", "runs", "sims", "tasks"},
     # A pilot runs episodes a few at a time and looks at them before it runs more.
@@ -47,8 +49,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "api": {"algos", "calibration", "data", "deploy", "evaluation", "policy", "runs", "sims", "tasks", "training"},
     "cli": {
-        "algos", "api", "bench", "calibration", "data", "deploy", "doctor", "evaluation", "report", "sims", "tasks",
-        "theory", "training",
+        "algos", "api", "bench", "calibration", "compile_cache", "data", "deploy", "doctor", "evaluation", "report",
+        "sims", "tasks", "theory", "training",
     },
     "__init__": {"api", "data", "sims", "tasks"},
     "__main__": {"cli"},

@@ -90,3 +90,23 @@ def test_somebody_elses_safetensors_is_no_checkpoint(tmp_path: Path) -> None:
     save_file({"a": np.zeros(2)}, tmp_path / "theirs.safetensors")
     with pytest.raises(UserError, match="not written by lspc"):
         checkpoints.read_facts(tmp_path / "theirs.safetensors")
+
+
+def test_every_changed_number_is_refused(tmp_path: Path) -> None:
+    path, rng = tmp_path / "a.safetensors", np.random.default_rng(0)
+    checkpoints.write(path, make(), {"step": 250})
+    content = path.read_bytes()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    for place in rng.integers(begin, len(content), 30):
+        changed = bytearray(content)
+        changed[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(changed)
+        with pytest.raises(UserError, match=r"a\.safetensors: changed since it was written"):
+            checkpoints.read(path, make())
+
+
+def test_a_file_of_an_earlier_version_has_no_hash_and_is_read(tmp_path: Path) -> None:
+    path, tree = tmp_path / "a.safetensors", make()
+    arrays = {name: np.asarray(leaf) for name, leaf in checkpoints.arrays_by_path(tree).items()}
+    save_file(arrays, path, metadata={"lspc": '{"step": 3}'})
+    assert same(checkpoints.read(path, make()), tree)

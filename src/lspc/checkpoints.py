@@ -3,7 +3,9 @@
 Nothing in such a file can run code. Loading needs a skeleton of the same shape, which is built from the settings.
 """
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +19,16 @@ from lspc import files
 from lspc.errors import UserError
 
 Tree = TypeVar("Tree")
+HASH = "sha256"
+"""The fact that is the hash of the arrays; files of earlier versions have none."""
+
+
+def _hash_arrays(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape};".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
 
 
 def arrays_by_path(tree: Any) -> dict[str, Any]:
@@ -31,12 +43,19 @@ def _is_arraylike(leaf: Any) -> bool:
 
 def write(path: str | Path, tree: Any, facts: dict[str, Any]) -> None:
     arrays = {name: np.asarray(leaf) for name, leaf in arrays_by_path(tree).items()}
-    content = save(arrays, metadata={"lspc": json.dumps(facts)})
+    # One entry, since several would come in any order, and equal trees give equal bytes.
+    content = save(arrays, metadata={"lspc": json.dumps({**facts, HASH: _hash_arrays(arrays)})})
     with files.atomic_path(path) as temporary:
         temporary.write_bytes(content)
 
 
 def read_facts(path: str | Path) -> dict[str, Any]:
+    facts = _read_header(path)
+    facts.pop(HASH, None)
+    return facts
+
+
+def _read_header(path: str | Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="numpy") as file:
             facts = json.loads((file.metadata() or {})["lspc"])
@@ -62,6 +81,8 @@ def read(path: str | Path, skeleton: Tree) -> Tree:
             raise UserError(f"{path}: {name} should be {expected} but the file has {found}; was it made elsewhere?")
     if extra := set(stored) - set(wanted):
         raise UserError(f"{path}: unexpected array {sorted(extra)[0]}; it was written for other settings")
+    if _read_header(path).get(HASH, _hash_arrays(stored)) != _hash_arrays(stored):
+        raise UserError(f"{path}: changed since it was written (its SHA-256 differs); delete it or name another")
     leaves = [jax.numpy.asarray(stored[name]) for name in wanted]
     arrays, rest = eqx.partition(skeleton, _is_arraylike)
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), leaves), rest)

@@ -22,6 +22,7 @@ from lspc.algos.base import Policy, SequencePolicy, Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.data.bounds import Bounds
 from lspc.errors import UserError
+from lspc.replay import NotReplayable, Replay
 from lspc.runs.layout import CARD, WEIGHTS, find_policy
 from lspc.runs.run import build_config
 
@@ -139,10 +140,24 @@ class TrainedPolicy:
             if budget_left is None or steps_left is None or rng is not None:
                 raise UserError("the guard needs both budget_left and steps_left, and draws nothing at random")
             return self.guard.act(observation, budget_left=budget_left, steps_left=steps_left)
-        shape = (*observation.shape[:-1], self.net.noise_dim)
-        noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
-        actions = np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
+        if rng is None and observation.ndim == 1 and self._replay is not None:
+            actions = self._replay(observation)
+        else:
+            shape = (*observation.shape[:-1], self.net.noise_dim)
+            noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
+            actions = np.asarray(self._compiled(self.net, observation, noise, self.variant))
         return self.action_bounds.to_plant(self._finite(actions, observation))
+
+    @cached_property
+    def _replay(self) -> Replay | None:
+        """The deterministic action for one observation, without starting a compiled program; none: it needs one."""
+        net, variant = self.net, self.variant
+        noise = np.zeros(net.noise_dim, np.float32)
+        example = np.zeros(self.card["spec"]["observation_dim"], np.float32)
+        try:
+            return Replay(lambda observation: net(observation, jnp.asarray(noise), variant), example)
+        except NotReplayable:
+            return None
 
     def _finite(self, actions: np.ndarray, observation: np.ndarray) -> np.ndarray:
         """Actions that are all finite: LSPC-S's in place of broken ones, or zeros."""

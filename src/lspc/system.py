@@ -21,6 +21,11 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def busy_cores() -> float:
+    """How many cores' worth of programs ran or waited to run over the last minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 def free_memory() -> int:
     """Bytes that programs may still take: of the machine or, if that is less, of the control group we run in."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

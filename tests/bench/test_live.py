@@ -43,9 +43,9 @@ def test_the_grid_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         grid.on_progress(first, Progress("training", 75, 100, alarms=["seed 1: V_c is the same in every state"]))
         grid.on_progress(first, Progress("measuring", 1, 1))
         grid.on_end(first, None)
-        grid.on_end(second, "training diverged")
+        grid.on_end(second, "training diverged in [/]a\x1b[2Jb")
         text = shown(grid._render())
     assert "BallRun 1/4 failed 0/1" in text
     assert "1 of 10 cells done, about" in text
-    assert "BallRun/bc-10-seeds-0-2: training diverged" in written.getvalue()
+    assert r"BallRun/bc-10-seeds-0-2: training diverged in [/]a\x1b[2Jb" in written.getvalue()
     assert "BallRun/bc-seeds-0-2: seed 1: V_c is the same in every state" in written.getvalue()

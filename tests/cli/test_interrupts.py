@@ -33,3 +33,23 @@ def test_an_interrupt_in_the_first_seconds_always_stops(tmp_path: Path, data_fil
         assert process.returncode == 130, f"after {delay:.2f} s: {process.returncode}, {told}"
         assert "Traceback" not in told
         assert told.splitlines()[-1].startswith("lspc: stopped")
+
+
+IMPORTING = """
+import os, runpy, signal, sys
+
+class Strike:
+    def find_spec(self, name, *_):
+        if name == "lspc.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Strike())
+runpy.run_module("lspc", run_name="__main__")
+"""
+
+
+@pytest.mark.process
+def test_an_interrupt_while_the_command_line_is_imported_shows_no_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTING, "tasks"], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr == ""

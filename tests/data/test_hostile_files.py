@@ -14,6 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from helpers.attacks import change_bytes
 from helpers.cli import Cli
 from helpers.data import small_dataset
 
@@ -184,10 +185,7 @@ def test_changed_bytes_give_our_own_error_or_a_dataset(tmp_path: Path, suffix: s
     content = good.read_bytes()
     refused = 0
     for _ in range(150):
-        changed = bytearray(content)
-        for place in rng.integers(0, len(content), rng.integers(1, 4)):
-            changed[place] = rng.integers(0, 256)
-        path.write_bytes(changed)
+        path.write_bytes(change_bytes(content, rng))
         dataset, problems = examine(path)
         refused += dataset is None
         assert all("\n" not in problem.message for problem in problems)

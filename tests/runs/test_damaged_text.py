@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.attacks import change_bytes
 from helpers.calibrated import add_calibration
 from helpers.exported import leave_run
 from helpers.made_runs import make_record
@@ -44,9 +45,7 @@ def test_changed_bytes_give_the_truth_or_our_own_error(finished: Path, tmp_path:
     content, ask = (run / name).read_bytes(), QUESTIONS[name]
     truth, refused = ask(run), 0
     for _ in range(MUTATIONS):
-        changed = bytearray(content)
-        for place in rng.integers(0, len(content), rng.integers(1, 4)):
-            changed[place] = rng.integers(0, 256)
+        changed = change_bytes(content, rng)
         (run / name).write_bytes(changed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a card whose seal lost its name is one of an earlier version

@@ -126,6 +126,46 @@ def test_workers_give_the_numbers_of_this_process() -> None:
     assert {episode.length for episode in episodes} == {60}
 
 
+NOT_A_NUMBER = """
+from pathlib import Path
+from heated_tank import HeatedTank
+
+class OnceBroken(HeatedTank):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        mark = Path(__file__).with_name("broke")
+        if self.steps == 20 and not mark.exists():
+            mark.touch()
+            reward = float("nan")
+        return observation, reward, *rest
+
+class AlwaysBroken(HeatedTank):
+    def _observe(self):
+        return super()._observe() * (float("inf") if self.steps == 3 else 1.0)
+"""
+
+
+@pytest.mark.process
+def test_a_worker_that_returns_nan_is_replaced_and_no_number_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_tank.py").write_text(NOT_A_NUMBER)
+    monkeypatch.syspath_prepend(tmp_path)
+    with Pool(tank(), workers=0) as sound:
+        expected = sound.run(half_open, range(4))
+    troubles: list[str] = []
+    with Pool(tank("broken_tank:OnceBroken"), workers=1, on_trouble=troubles.append) as pool:
+        assert pool.run(half_open, range(4)) == expected
+    assert len(troubles) == 1
+    assert "gave NaN or infinity as the reward of the episodes with seeds" in troubles[0]
+    told = "gave NaN or infinity as the observation of the episodes with seeds 0, 1"
+    for workers in (0, 1):
+        broken = Pool(tank("broken_tank:AlwaysBroken"), workers=workers)
+        with broken as pool, pytest.raises(UserError, match=told):
+            pool.run(half_open, range(2))
+    sys.modules.pop("broken_tank", None)
+
+
 def test_what_no_other_process_can_import_runs_here() -> None:
     name, importable = name_factory(SixTuple)
     assert (name, importable) == (f"{__name__}:SixTuple", True)

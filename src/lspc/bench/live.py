@@ -66,7 +66,7 @@ class Grid:
             self._warn(job, trouble)
 
     def _warn(self, job: Job, what: str) -> None:
-        self._live.console.print(f"[yellow]{job.name}: {what}", highlight=False)
+        self._live.console.print(f"[yellow]{terminal.plain(f'{job.name}: {what}')}", highlight=False)
 
     def _render(self) -> RenderableType:
         methods = list(dict.fromkeys(job.method for job in self.jobs))

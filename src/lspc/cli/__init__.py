@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from lspc.compile_cache import use_compilation_cache
 from lspc.errors import UserError, visible
 from lspc.version import __version__
 
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if verb not in VERBS:
             raise UserError(f"unknown verb {verb!r}: choose one of {', '.join(VERBS)}")
         with _end_when_interrupted():
+            use_compilation_cache()
             import tyro
 
             function = getattr(importlib.import_module(f"lspc.cli.{VERBS[verb][0]}"), verb)

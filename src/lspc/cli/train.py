@@ -30,6 +30,8 @@ class TrainOptions:
     """The task, for its settings and for evaluation later."""
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT ...")] = (0,)
     """Training seeds; several are trained in one program."""
+    threads: Annotated[int | None, shown("INT", "all cores, or 1 for small networks on a busy machine")] = None
+    """Threads for each seed; several seeds are trained side by side, one on each core."""
     sweep: Annotated[str | None, shown("NAME=VALUE,VALUE ...")] = None
     """Train for each value of a setting, into OUT/NAME=VALUE; what LSPC's critics do not depend on shares them."""
     evaluate_every: Annotated[int | None, shown("INT")] = None
@@ -51,6 +53,9 @@ def train(arguments: Sequence[str]) -> None:
 
     options, task, given = _parse(arguments)
     config, provenance = settings.resolve(algos.get(options.algo), options.preset, task, given)
+    asked = options.threads or devices.recall_threads(options.out)
+    threads = devices.choose_threads(asked, len(options.seeds), config)
+    devices.use_threads(threads, len(options.seeds))
     devices.use_one_device_per_seed(len(options.seeds))
     opened = open_dataset(options.data or data.bundled_file(), options.opening)
     dataset = training.fit_to_task(opened, task)
@@ -58,7 +63,7 @@ def train(arguments: Sequence[str]) -> None:
         terminal.warn(warning)
     terminal.note(
         f"{options.algo} on {dataset.source} ({len(dataset.episodes)} episodes): {config.steps} updates of "
-        f"{config.batch_size}, seeds {' '.join(map(str, options.seeds))}, into {options.out}"
+        f"{config.batch_size}, seeds {' '.join(map(str, options.seeds))}, threads {threads}, into {options.out}"
     )
     for name, source in provenance.items():
         terminal.note(f"  {name} = {getattr(config, name)}  ({source})")

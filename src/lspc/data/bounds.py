@@ -73,8 +73,12 @@ class Bounds:
 
     @cached_property
     def _middle_and_reach(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        low, high = np.array(self.low), np.array(self.high)
+        low, high = self._edges
         return (high + low) / 2, (high - low) / 2
+
+    @cached_property
+    def _edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.array(self.low), np.array(self.high)
 
     def to_unit(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """From the plant's units to [-1, 1]."""
@@ -89,7 +93,7 @@ class Bounds:
         if self.are_unit:
             return actions
         middle, reach = self._middle_and_reach
-        return np.clip(middle + reach * actions, self.low, self.high).astype(np.float32)
+        return np.clip(middle + reach * actions, *self._edges).astype(np.float32)
 
     def excess(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """By how much each action leaves the bounds, in units of half their width; 0 inside."""

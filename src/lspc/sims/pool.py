@@ -114,7 +114,10 @@ class Pool:
         self._local = self._local or Lanes(self.task, self._worlds)
         episodes = _WorkerEpisodes(self.task, self._worlds, 0, assignments)
         while (commands := episodes.commands(act)) is not None:
-            episodes.take_results(self._local.advance(commands).copy())
+            results = self._local.advance(commands).copy()
+            if why := episodes.find_broken(results):
+                raise UserError(f"{self.task.name}: the simulator {why}")
+            episodes.take_results(results)
 
 
 class _Assignments:
@@ -199,6 +202,16 @@ class _WorkerEpisodes:
         if actions.shape != expected:
             raise UserError(f"the policy gave actions of shape {actions.shape}; {self.task.name} needs {expected}")
         return actions
+
+    def find_broken(self, results: np.ndarray) -> str | None:
+        """What is not a number in a round of results, and in which episodes; stored, it would spoil every mean."""
+        busy = np.array([index is not None for index in self.indices])
+        for name in ("observation", "reward", "cost"):
+            broken = busy & ~np.isfinite(results[name].reshape(len(busy), -1)).all(axis=1)
+            if broken.any():
+                seeds = ", ".join(map(str, self._seeds[broken].tolist()))
+                return f"gave NaN or infinity as the {name} of the episodes with seeds {seeds}"
+        return None
 
     def take_results(self, results: np.ndarray) -> None:
         """Take in one round of results; finished episodes go to the assignments and free their lanes."""
@@ -314,7 +327,11 @@ class _ParallelRun:
             return
         if answer.startswith(FAILED):
             raise UserError(answer[1:].decode())
-        episodes.take_results(np.frombuffer(answer, result_type(self.pool.task), offset=1))
+        results = np.frombuffer(answer, result_type(self.pool.task), offset=1)
+        if why := episodes.find_broken(results):
+            self._replace(connection, why)
+            return
+        episodes.take_results(results)
         self._send_commands(connection)
 
     def _replace(self, connection: Connection, why: str) -> None:

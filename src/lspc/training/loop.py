@@ -117,6 +117,8 @@ def train_runs(
             stack.enter_context(files.locked(run.path))
             run.claim()
         if unfinished := [plan for plan in planned if not plan.run.is_finished()]:
+            for run, _ in unfinished:
+                devices.remember_threads(run.path, len(seeds))
             states = _train(module, learned.scale_actions(), unfinished, trackers, interim, on_progress)
             for (run, _), state in zip(unfinished, states, strict=True):
                 _save_policies(module, run, state)
