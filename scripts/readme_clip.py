@@ -50,8 +50,8 @@ def run_episode(task: Task, act: Act, seed: int) -> Steps:
     try:
         for step in range(task.episode_length):
             seen = Seen(
-                observation[None], seeds=np.array([seed]), steps=np.array([step]),
-                rewards=np.array([earned], np.float32), costs=np.array([paid], np.float32), lanes=np.zeros(1, np.int64),
+                observation[None], seeds=np.array([seed]), steps=np.array([step]), lanes=np.zeros(1, np.int64),
+                rewards=np.array([earned], np.float32), costs=np.array([paid], np.float32),
             )  # fmt: skip
             observation, earned, paid, terminated, _ = simulator.step(act(seen)[0])
             places.append(observation[:2])
