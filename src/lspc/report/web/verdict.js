@@ -62,7 +62,7 @@ function predictions() {
   return calibrations().map((calibration) => {
     const chosen = choose(calibration), point = chosen ?? calibration.points[0];
     return { predicted: true, fits: chosen !== null, calibration, policy: "LSPC-O", restriction: point.restriction,
-      name: `LSPC-O, eps ${short(point.restriction)}${several ? `, seed ${calibration.seed}` : ""}`,
+      name: several ? `eps ${short(point.restriction)}, seed ${calibration.seed}` : `LSPC-O, eps ${short(point.restriction)}`,
       cost: point.cost, raw_reward: point.reward };
   });
 }
@@ -167,7 +167,7 @@ function othersWords(others) {
   const words = [];
   for (const row of others) {
     const level = judge(row.cost);
-    words.push(words.length ? ", " : "Beside it: ", `${row.name} is `, el("span", { class: `tone ${level}` }, LEVELS[level].words),
+    words.push(words.length ? ", " : "For comparison: ", `${row.name} is `, el("span", { class: `tone ${level}` }, LEVELS[level].words),
       ` (reward ${number(row.reward.mean)}, cost ${number(row.cost.mean)})`);
   }
   return [...words, "."];
