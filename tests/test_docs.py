@@ -98,7 +98,7 @@ def test_what_python_calls_of_lspc_exists_and_takes_these_arguments(page: Path) 
     for block, _ in pages.python_blocks(page.read_text()):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.Call) and re.fullmatch(r"lspc(\.\w+)+", path := ast.unparse(node.func)):
-                called = lspc
+                called: Any = lspc
                 for part in path.split(".")[1:]:
                     called = getattr(called, part)
                 if inspect.isclass(called):
@@ -200,7 +200,6 @@ PREPARE: dict[str, Prepare] = {
 """Page -> what to change in its blocks so that they take no time, and the names they find."""
 
 
-@pytest.mark.learning
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.simulator] * (page == "docs/simulators.md")) for page in PREPARE]
 )
@@ -229,7 +228,7 @@ def test_every_link_of_readme_leads_to_a_file_and_a_heading() -> None:
 
 
 @pytest.mark.process  # it looks for git
-def test_the_site_builds_strictly_and_fetches_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_builds_strictly_with_fonts_of_the_reader_s_own(tmp_path: Path) -> None:
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 

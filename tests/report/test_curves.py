@@ -33,7 +33,7 @@ def test_only_a_curve_that_moves_at_its_end_is_moving(curve: np.ndarray, change:
 def words(folder: Path, data_file: Path, updates: int, steps: int, **metrics: np.ndarray) -> str:
     run = Run.open(make_run(folder, data_file, steps=steps))
     named = {name.replace("__", "/"): [values.tolist()] for name, values in metrics.items()}
-    return " ".join(each["words"] for each in curves.find_warnings([updates], named, run))
+    return " ".join(each["words"] for each in curves.find_warnings(updates, named, run))
 
 
 def test_each_warning_and_silence(tmp_path: Path, data_file: Path) -> None:

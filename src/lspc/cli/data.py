@@ -82,9 +82,9 @@ def collect(
 
     It trains a population of PPO-Lagrangian agents and records every episode.
 
-    On MetaDrive most of the population are drivers of many manners.
+    On MetaDrive most of the population are scripted drivers, each with its own style.
 
-    Interrupted, it keeps the agents that are done: the same command goes on.
+    If interrupted, the same command continues with the agents that are done.
 
     Args:
         task: A task whose simulator is installed (see `lspc tasks`).

@@ -23,9 +23,10 @@ FEW_UPDATES = 0.5
 def read_curves(run: Run) -> Part | None:
     """What the networks told while they learned and, if it was asked for, what the simulator said of them."""
     metrics = run.path / layout.METRICS
-    if not metrics.exists() or not (found := shorten_curves(files.read_jsonl(metrics))):
+    if not metrics.exists() or not (shortened := shorten_curves(files.read_jsonl(metrics))):
         return None
-    found["warnings"] = find_warnings(found["steps"], found["metrics"], run)
+    warnings = find_warnings(int(shortened["steps"][-1]), shortened["metrics"], run)
+    found: Part = {**shortened, "warnings": warnings}
     lines: dict[tuple[int, int], Part] = {}
     for (updates, seed), some in group(run.records(layout.CURVE), lambda r: (r.updates, r.training_seed)).items():
         lines[updates, seed] = {"step": updates, "seed": seed}
@@ -59,9 +60,9 @@ def shorten_curves(lines: Sequence[Part]) -> Part | None:
     }
 
 
-def find_warnings(steps: Sequence[int], metrics: Mapping[str, Sequence[Sequence[float]]], run: Run) -> list[Part]:
+def find_warnings(updates: int, metrics: Mapping[str, Sequence[Sequence[float]]], run: Run) -> list[Part]:
     """What the curves give cause to doubt: a sentence each and the metric it is about, if it is about one."""
-    return [*_judge_length(int(steps[-1]), run), *_judge_trends(metrics), *_judge_ends(metrics)]
+    return [*_judge_length(updates, run), *_judge_trends(metrics), *_judge_ends(metrics)]
 
 
 def _judge_length(done: int, run: Run) -> list[Part]:
