@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ALONE := not (simulator or process or browser or cluster)
 
-.PHONY: quickstart check alone test all-tests coverage chromium lint types speed soak growth install simulators clean
+.PHONY: quickstart check alone test all-tests coverage chromium lint types speed soak growth docs install simulators clean
 
 quickstart: .venv/.installed
 	$(BIN)/lspc train --preset cpu --out quickstart/run
@@ -51,6 +51,10 @@ soak: .venv/.installed-simulators
 growth: .venv/.installed-dev
 	$(BIN)/python benchmarks/growth.py --json results/growth.json --plot docs/figures/growth.png
 
+# The site, into build/site.
+docs: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 install: .venv/.installed-dev
 
 simulators: .venv/.installed-simulators
@@ -71,12 +75,12 @@ chromium:
 	touch $@
 
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,data,track,deploy,cluster]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,data,track,deploy,cluster,docs]"
 	touch $@ .venv/.installed
 
 # Their declared pins contradict each other and Python 3.11, so what they need comes first, then they without it.
 .venv/.installed-simulators: .venv/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,data,track,deploy,cluster,simulators]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,data,track,deploy,cluster,docs,simulators]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
 		safety-gymnasium metadrive-simulator
 	touch $@

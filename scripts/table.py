@@ -1,4 +1,4 @@
-"""The tables of README and docs as Markdown, computed from the raw records in results/.
+"""The tables of docs/results.md and docs/simulators.md as Markdown, computed from the raw records in results/.
 
 python scripts/table.py [TASK ...]        (without a task: the four of Bullet)
 """

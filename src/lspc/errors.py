@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """Raised for problems the user can mend; the command line prints it without a traceback and exits with 1."""
+    """Raised for problems the user can fix; the command line prints it without a traceback and exits with 1."""
 
 
 def visible(text: object) -> str:

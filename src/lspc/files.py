@@ -44,7 +44,7 @@ def check_writable(folder: str | Path) -> None:
         with tempfile.NamedTemporaryFile(prefix=UNFINISHED, dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written into ({error.strerror}); mend its permissions") from error
+        raise UserError(f"{folder}: cannot be written into ({error.strerror}); check its permissions") from error
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -84,7 +84,7 @@ def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
         if line:
             rows.append(_parse(line, f"{path}, line {number}"))
             if not isinstance(rows[-1], dict):
-                raise UserError(f"{path}, line {number}: damaged, not a JSON object; mend or delete it")
+                raise UserError(f"{path}, line {number}: damaged, not a JSON object; repair or delete it")
     return rows
 
 
@@ -92,14 +92,14 @@ def _read_text(path: str | Path) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: damaged, not UTF-8 (at byte {error.start}); mend or delete it") from error
+        raise UserError(f"{path}: damaged, not UTF-8 (at byte {error.start}); repair or delete it") from error
 
 
 def _parse(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError of its own
-        raise UserError(f"{place}: damaged, not JSON ({error}); mend or delete it") from error
+        raise UserError(f"{place}: damaged, not JSON ({error}); repair or delete it") from error
 
 
 @contextmanager

@@ -208,7 +208,7 @@ def test_ctrl_c_cancels_the_jobs_and_the_next_call_goes_on_from_what_they_sent(n
             threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     executor = Watched(nodes.address, workers=1)
-    with pytest.raises(training.Interrupted, match="stopped, all saved; run the same command again to go on"):
+    with pytest.raises(training.Interrupted, match="stopped, all saved; run the same command again to continue"):
         running.run(plan, HERE / "bench", places, executor, on_progress)
     wait_for(lambda: not any("ray::work" in line for line in ours(os.environ[MARK]).values()))
     ((first, _),) = executor.started

@@ -134,7 +134,7 @@ def test_ctrl_c_saves_ends_the_workers_and_says_how_to_go_on(
     program.send_signal(signal.SIGINT)
     _, said = program.communicate(timeout=60)
     assert program.returncode != 0
-    assert b"stopped, all saved; run the same command again to go on" in said
+    assert b"stopped, all saved; run the same command again to continue" in said
     assert nobody_works_on(list(runs.glob("*")))
     assert len(list(runs.glob("*/checkpoint-*"))) >= 2
     seen = running.read_measured(folder / "bench")["bc"]

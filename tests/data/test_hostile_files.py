@@ -101,7 +101,7 @@ def test_what_is_stored_in_any_layout_is_read(tmp_path: Path, chunks: tuple[int]
 def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.hdf5")
     for opening in (load, read_metadata):
-        with pytest.raises(UserError, match=r"a\.hdf5: is no regular file"):
+        with pytest.raises(UserError, match=r"a\.hdf5: is not a regular file"):
             opening(tmp_path / "a.hdf5")
 
 

@@ -20,10 +20,13 @@ from PIL import Image
 from lspc import files, policy
 from lspc.algos import lspc
 from lspc.algos.base import Spec
-from lspc.calibration.choosing import Calibration, Margin, Point
+from lspc.calibration import certificate
+from lspc.calibration.certificate import Certificate
+from lspc.calibration.choosing import FEWEST_NEAR, Calibration, Margin, Point, least_budget, reach
+from lspc.calibration.pilot import Claim, Stage
 from lspc.data import Dataset, load
 from lspc.errors import UserError
-from lspc.report import clips, gather, page, views
+from lspc.report import clips, curves, gather, page, views
 from lspc.report.views import Source
 from lspc.runs import Run, layout, record
 from lspc.runs.statistics import Interval
@@ -129,11 +132,29 @@ def one_step_episodes(costs: list[float], rewards: list[float]) -> Dataset:
 
 def test_the_best_of_the_data_for_every_budget() -> None:
     dataset = one_step_episodes([5, 0, 5, 2, 9], [30, 10, 20, 8, 31])
-    found = page.to_plain(views.describe_data(dataset, BALL))
+    found = page.to_plain(views.describe_data(dataset, BALL, BALL.thresholds, largest=100.0))
     assert found["best"] == [[0, 10], [5, 30], [9, 31]]
     assert found["points"] == [[5, 30], [0, 10], [5, 20], [2, 8], [9, 31]]
     assert found["costs"] == {"width": 1, "counts": [1, 0, 1, 0, 0, 2, 0, 0, 0, 1]}
     assert found["row"]["cost"]["mean"] == pytest.approx(21 / 5)
+
+
+def test_without_a_task_the_data_are_judged_in_their_own_units(tmp_path: Path, data_file: Path) -> None:
+    folder = make_run(tmp_path / "run", data_file, task=None)
+    Run.open(folder).remember_budgets([3.0])
+    (seen,) = page.collect([folder], film=False)["views"]
+    assert (seen["task"], seen["raw"], seen["thresholds"], seen["averaged"]) == (None, True, [3], False)
+    dataset = load(data_file)
+    assert seen["data"]["row"]["reward"]["mean"] == pytest.approx(dataset.returns.mean(), rel=1e-5)
+    assert seen["data"]["row"]["cost"]["mean"] == pytest.approx(dataset.cost_returns.mean(), rel=1e-5)
+
+
+def test_the_benchmark_s_average_is_offered_for_its_own_budgets_alone(tmp_path: Path, data_file: Path) -> None:
+    folder = make_run(tmp_path / "run", data_file)
+    assert view(folder)["averaged"]
+    Run.open(folder).remember_budgets([3.0, 30.0])
+    seen = view(folder)
+    assert (seen["thresholds"], seen["averaged"]) == ([3, 30], False)
 
 
 def test_what_was_measured_on_the_way_stands_beside_the_metrics(tmp_path: Path, data_file: Path) -> None:
@@ -155,13 +176,13 @@ def test_what_was_measured_on_the_way_stands_beside_the_metrics(tmp_path: Path, 
 
 def test_long_curves_are_means_over_stretches() -> None:
     lines = [{"step": step, "seed": seed, "loss": float(step + seed)} for step in range(1, 1001) for seed in (0, 1)]
-    curves = gather.shorten_curves(lines[:-1])  # killed between two seeds: the last step is not whole
-    assert curves is not None
-    assert len(curves["steps"]) == gather.CURVE_POINTS
-    assert curves["steps"][0] == 5
-    assert curves["steps"][-1] == 999
-    assert curves["metrics"]["loss"][0][0] == pytest.approx(np.mean([1, 2, 3, 4, 5]))
-    assert curves["metrics"]["loss"][1][0] == pytest.approx(np.mean([2, 3, 4, 5, 6]))
+    found = curves.shorten_curves(lines[:-1])  # killed between two seeds: the last step is not whole
+    assert found is not None
+    assert len(found["steps"]) == curves.CURVE_POINTS
+    assert found["steps"][0] == 5
+    assert found["steps"][-1] == 999
+    assert found["metrics"]["loss"][0][0] == pytest.approx(np.mean([1, 2, 3, 4, 5]))
+    assert found["metrics"]["loss"][1][0] == pytest.approx(np.mean([2, 3, 4, 5, 6]))
 
 
 def test_calibration_is_sorted_and_may_choose_nothing(tmp_path: Path, data_file: Path) -> None:
@@ -196,6 +217,26 @@ def test_a_calibration_beside_each_policy_answers_for_the_tasks_budgets(tmp_path
     assert [one["seed"] for one in found] == [0, 1]
     assert chosen == [[0.5, 0.5, 1.0], [None, 0.5, 1.0]]  # budgets 10, 20 and 40; bounds 9.5 and 30, or one more
     assert not any("calibrate" in note for note in gather.list_missing([source(folder)]))
+
+
+def test_a_certificate_is_read_with_its_words(tmp_path: Path, data_file: Path) -> None:
+    folder = make_run(tmp_path / "run", data_file)
+    claim = Claim(10.0, 100.0, "stated with --bound", 0.9, "betting")
+    stage = Stage(0.5, (0.0,) * 40, (1.0,) * 40, True, 0.01, 6.0, False, None)
+    made = Certificate(claim, 0.5, (stage,), (), "simulator", (), 0, "f", "w", "0.3.0", "lspc pilot")
+    certificate.save(layout.policy_folder(folder, 0), made)
+    (found,) = gather.read_certificates(Run.open(folder))
+    assert (found["budget"], found["restriction"], found["episodes"]) == (10.0, 0.5, 40)
+    assert found["words"][-1].startswith("certificate from 40 real episodes at 90%")
+
+
+@pytest.mark.parametrize("unit", [1.0, 30.0])
+@pytest.mark.parametrize("costs", [(4.0,) * 20, (0.0,) * 9 + (6.0, 50.0), (1.0,) * 5])
+def test_the_least_budget_that_the_data_can_speak_of(unit: float, costs: tuple[float, ...]) -> None:
+    least = least_budget(costs, unit)
+    for budget in (0.0, 0.5, 1.9, 2.0, 3.0, 5.0, 50.0):
+        near = sum(cost <= reach(budget, unit) for cost in costs)
+        assert (near >= FEWEST_NEAR) == (budget >= least)
 
 
 def test_a_guarded_policy_is_another_row_and_no_part_of_the_sweep(tmp_path: Path, data_file: Path) -> None:

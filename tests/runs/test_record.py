@@ -52,7 +52,7 @@ def test_a_field_that_is_missing_has_its_default_or_is_named(tmp_path: Path, fie
     else:
         with pytest.raises(UserError) as told:
             record.read(path)
-        assert str(told.value) == f"{path}, line 2: {field} is missing; mend or delete it"
+        assert str(told.value) == f"{path}, line 2: {field} is missing; repair or delete it"
 
 
 def test_what_a_line_leaves_out_its_run_may_know(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_a_line_leaves_out_its_run_may_know(tmp_path: Path) -> None:
 def test_a_damaged_line_is_named(tmp_path: Path, changes: dict[str, object], told: str) -> None:
     path, line = tmp_path / "records.jsonl", record.as_json(make_record())
     files.write_jsonl(path, [line, line, {**line, **changes}])
-    with pytest.raises(UserError, match=f"line 3: {told}; mend or delete it"):
+    with pytest.raises(UserError, match=f"line 3: {told}; repair or delete it"):
         record.read(path)
     path.write_text('{"run": \n')
     with pytest.raises(UserError, match="line 1: damaged, not JSON"):

@@ -80,7 +80,7 @@ def test_a_field_that_is_missing_is_named(folder: Path, field: str) -> None:
     files.write_json(folder / "config.json", description)
     with pytest.raises(UserError) as told:
         Run.open(folder)
-    assert str(told.value) == f"{folder / 'config.json'}: {field} is missing; mend or delete it"
+    assert str(told.value) == f"{folder / 'config.json'}: {field} is missing; repair or delete it"
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_the_cost_may_stand_beside_the_reward() -> None:
         (tank("nowhere_to_be_found.plants:make"), "there is no module nowhere_to_be_found.plants"),
         (tank("heated_tank:make_pond"), "the module heated_tank has no 'make_pond'"),
         (tank("heated_tank:LIMIT"), "is a float; name a class or a function"),
-        (tank("builtins:dict"), "made a dict, which is no gymnasium environment"),
+        (tank("builtins:dict"), "made a dict, which is not a gymnasium environment"),
         (tank("gym:Pond-v0"), "gymnasium cannot make it"),
         (tank(observation_dim=3), "has observations of size 2, the policy was trained on 3"),
         (tank(action_dim=2), "has actions of size 1, the policy was trained on 2"),

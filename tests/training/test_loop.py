@@ -104,7 +104,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(
         code, said, left = start_and_signal(arguments, out, number)
         assert code == 130
         assert "Traceback" not in said
-        stopped = re.search(r"stopped at update (\d+) of \d+, all saved; run the same command again to go on", said)
+        stopped = re.search(
+            r"stopped at update (\d+) of \d+, all saved; run the same command again to continue", said
+        )
         assert stopped
         assert checkpoints.read_facts(left[-1]) == {"step": int(stopped[1])}
         assert files.read_jsonl(out / "metrics.jsonl")[-1]["step"] == int(stopped[1])

@@ -165,7 +165,7 @@ class Cluster:
         try:
             letters = ray.get(mailbox.read.remote())
         except RayActorError as error:
-            raise UserError("the Ray cluster is gone; run the same command again to go on") from error
+            raise UserError("the Ray cluster is gone; run the same command again to continue") from error
         for name, number, progress, back in letters:
             attempt = attempts.get((name, number))
             if attempt is None:

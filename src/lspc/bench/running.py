@@ -64,7 +64,7 @@ def run(
         try:
             _carry_out(list_missing_jobs(plan, bench, data_files), bench, executor, on_progress, end)
         except KeyboardInterrupt as stopped:
-            raise training.Interrupted("stopped, all saved; run the same command again to go on") from stopped
+            raise training.Interrupted("stopped, all saved; run the same command again to continue") from stopped
     return failures
 
 

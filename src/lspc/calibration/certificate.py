@@ -72,9 +72,9 @@ class Certificate:
         else:
             lines.append(
                 f"certificate from {self.episodes} real episodes at {claim.confidence:.0%}: LSPC-O at eps "
-                f"{self.restriction:.3g} costs at most {claim.budget:g} per episode on average; it speaks of the "
-                f"mean, of episodes that begin and go on as these did, and relies on no episode costing more than "
-                f"{claim.bound:g} ({claim.bound_from})"
+                f"{self.restriction:.3g} costs at most {claim.budget:g} per episode on average; it concerns the "
+                f"mean over episodes that start and continue as these did, and relies on no episode costing more "
+                f"than {claim.bound:g} ({claim.bound_from})"
             )
         return "\n".join(lines)
 

@@ -29,7 +29,7 @@ VERBS = {
     "theory": ("theory", "check the paper's bounds on finite CMDPs"),
     "algos": ("lists", "list the methods"),
     "tasks": ("lists", "list the benchmark's tasks"),
-    "doctor": ("lists", "say what is installed and how to mend what is not"),
+    "doctor": ("lists", "say what is installed, and how to get what is missing"),
 }
 """The verb -> the module here that holds a function of that name, and one line about it."""
 

@@ -83,10 +83,10 @@ def collect(
 
     It trains a population of PPO-Lagrangian agents and records every episode.
 
-    On MetaDrive, and for goals, buttons and circles of Safety-Gymnasium, most are
-    hand-written drivers of many manners instead.
+    On MetaDrive, and for the goals, buttons and circles of Safety-Gymnasium, most of
+    the population are scripted drivers, each with its own style.
 
-    Interrupted, it keeps the agents that are done: the same command goes on.
+    If interrupted, the same command continues with the agents that are done.
 
     Args:
         task: A task whose simulator is installed (see `lspc tasks`).

@@ -43,7 +43,7 @@ class TrainOptions:
 
 
 def train(arguments: Sequence[str]) -> None:
-    """Learn a policy from a dataset; interrupted, the same command goes on.
+    """Learn a policy from a dataset; if interrupted, the same command continues.
 
     The method's settings follow, with the values this preset and task give them.
     """

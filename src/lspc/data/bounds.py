@@ -54,7 +54,7 @@ class Bounds:
             return given
         flat = np.asarray(given, np.float64).reshape(-1)
         if len(flat) == 0 or len(flat) % 2:
-            raise UserError(f"action bounds: {len(flat)} number(s) are no pairs of low and high; say such as 0 100")
+            raise UserError(f"action bounds: {len(flat)} number(s) are not pairs of low and high, such as 0 100")
         return Bounds(tuple(flat[::2].tolist()), tuple(flat[1::2].tolist()))
 
     def for_actions(self, size: int, source: str) -> "Bounds":

@@ -5,6 +5,7 @@ import io
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +16,18 @@ from lspc.algos.base import SequencePolicy
 from lspc.bench import running, tables
 from lspc.bench.grid import RUNS
 from lspc.bench.records import Results
+from lspc.calibration import certificate
+from lspc.calibration.choosing import least_budget
 from lspc.errors import UserError
 from lspc.evaluation import FIRST_EPISODE_SEED, check_fits
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report import clips
+from lspc.report.curves import read_curves
 from lspc.report.views import Part, Source, make_view
 from lspc.runs import Run, layout
-from lspc.runs.record import group
 from lspc.tasks import get_task
 from lspc.version import __version__
 
-CURVE_POINTS = 200
 ACTIONS = 300
 STATES = 256
 """States of the data among which the one for the picture of actions is looked for."""
@@ -47,9 +49,11 @@ def gather_runs(sources: Sequence[Source], film: bool, tell: Callable[[str], Non
         "kind": "runs",
         "title": f"{methods} on {head.run.task or head.run.name}",
         "version": __version__,
+        "written": today(),
         "views": views,
         "runs": [describe_run(run) for run in runs],
         "calibrations": [found for run in runs for found in read_calibrations(run)],
+        "certificates": [found for run in runs for found in read_certificates(run)],
         "actions": actions,
         "clip": clip,
         "notes": [*notes, *(note for view in views for note in view.pop("conflicts"))],
@@ -103,6 +107,7 @@ def describe_run(run: Run) -> Part:
         "task": run.task,
         "seeds": run.seeds,
         "version": run.lspc_version,
+        "trained": date_of(run),
         "settings": [
             {"name": name, "value": json.dumps(value), "source": run.provenance.get(name, "default")}
             for name, value in run.config.items()
@@ -113,42 +118,16 @@ def describe_run(run: Run) -> Part:
     }
 
 
-def read_curves(run: Run) -> Part | None:
-    """What the networks told while they learned and, if it was asked for, what the simulator said of them."""
-    metrics = run.path / layout.METRICS
-    if not metrics.exists() or not (found := shorten_curves(files.read_jsonl(metrics))):
-        return None
-    lines: dict[tuple[int, int], Part] = {}
-    for (updates, seed), some in group(run.records(layout.CURVE), lambda r: (r.updates, r.training_seed)).items():
-        lines[updates, seed] = {"step": updates, "seed": seed}
-        for policy, episodes in group(some, lambda r: r.policy).items():
-            for what in ("reward", "cost"):
-                mean = float(np.mean([getattr(episode, f"{what}_return") for episode in episodes]))
-                lines[updates, seed][f"measured/{what} of {policy}"] = mean
-    if measured := shorten_curves(list(lines.values())):
-        found = {**found, "measured": measured["steps"], "metrics": {**measured["metrics"], **found["metrics"]}}
-    return found
+def today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
-def shorten_curves(lines: Sequence[Part]) -> Part | None:
-    """Metrics by name and seed; of long runs, means over equal stretches."""
-    by_seed: dict[int, dict[int, Part]] = {}
-    for line in lines:
-        by_seed.setdefault(line["seed"], {})[line["step"]] = line
-    if not by_seed:
-        return None
-    steps = sorted(set.intersection(*(set(of_seed) for of_seed in by_seed.values())))
-    stretches = np.array_split(np.array(steps), min(len(steps), CURVE_POINTS))
-
-    def means(of_seed: dict[int, Part], name: str) -> list[float]:
-        return [float(np.mean([of_seed[step][name] for step in stretch.tolist()])) for stretch in stretches]
-
-    names = [name for name in lines[0] if name not in ("step", "seed")]
-    return {
-        "steps": [stretch[-1] for stretch in stretches],
-        "seeds": list(by_seed),
-        "metrics": {name: [means(of_seed, name) for of_seed in by_seed.values()] for name in names},
-    }
+def date_of(run: Run) -> str | None:
+    """When its last policy was written; none if there is none yet."""
+    cards = sorted(run.path.glob(f"policy/seed-*/{layout.CARD}"))
+    return (
+        datetime.fromtimestamp(max(card.stat().st_mtime for card in cards), UTC).date().isoformat() if cards else None
+    )
 
 
 def read_calibrations(run: Run) -> list[Part]:
@@ -161,6 +140,7 @@ def read_calibrations(run: Run) -> list[Part]:
             {"restriction": point["restriction"], **{what: _ends(point[what]) for what in ("cost", "reward")}}
             for point in sorted(values["curve"], key=lambda point: point["restriction"])
         ]
+        costs, unit = values.get("episode_costs", []), values.get("cost_margin", {}).get("unit", 0.0)
         chosen = values.get("budgets") or [vars(calibration.load(path.parent).choose(k)) for k in thresholds]
         found.append({
             "run": run.name,
@@ -168,7 +148,26 @@ def read_calibrations(run: Run) -> list[Part]:
             "seed": values.get("training_seed"),
             "confidence": values.get("confidence"),
             "points": points,
+            "speaks_from": least_budget(costs, unit) if costs else 0.0,
             "budgets": [{"budget": each["budget"], "restriction": each["restriction"]} for each in chosen],
+        })  # fmt: skip
+    return found
+
+
+def read_certificates(run: Run) -> list[Part]:
+    """What `lspc pilot` proved, or failed to prove, for each budget."""
+    found = []
+    for path in layout.certificate_paths(run.path):
+        made = certificate.read(path)
+        found.append({
+            "run": run.name,
+            "task": run.task,
+            "seed": made.training_seed,
+            "budget": made.claim.budget,
+            "restriction": made.restriction,
+            "confidence": made.claim.confidence,
+            "episodes": made.episodes,
+            "words": made.explain().splitlines(),
         })  # fmt: skip
     return found
 
@@ -251,10 +250,12 @@ def gather_bench(path: Path) -> Part:
         "kind": "bench",
         "title": f"Benchmark “{path.resolve().name}”",
         "version": __version__,
+        "written": today(),
         "tables": make_tables(results),
         "views": views,
         "runs": [],
         "calibrations": [],
+        "certificates": [],
         "actions": None,
         "clip": None,
         "notes": notes[:NOTES] + more,

@@ -21,6 +21,9 @@ from lspc.report.gather import gather_bench, gather_runs
 from lspc.report.views import Part, Source
 from lspc.runs import Run
 
+SCRIPTS = ("charts.js", "verdict.js", "restriction.js", "curves.js", "page.js")
+"""The last one starts the page."""
+
 
 def write(
     paths: Sequence[Path],
@@ -70,7 +73,7 @@ def render(page: Part) -> str:
         "title": html.escape(page["title"]),
         "style": read("page.css"),
         "data": json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
-        "script": read("charts.js") + read("page.js"),
+        "script": "".join(read(name) for name in SCRIPTS),
     }
     # One pass over the template: what is filled in is not searched for slots again.
     return re.sub(r"\{\{(\w+)\}\}", lambda slot: parts[slot[1]], read("page.html"))

@@ -11,12 +11,12 @@ import numpy as np
 from lspc import data
 from lspc.data import Dataset
 from lspc.evaluation import Summary, behaviour, summarise_policy
+from lspc.report.confidence import bound_cost, bound_reward
 from lspc.runs import Record, Run
 from lspc.runs.grouping import PolicyKey, group_by_policy
 from lspc.runs.record import returns_by_seed
-from lspc.runs.statistics import bootstrap
-from lspc.tasks import DEFAULT_BUDGETS, Task, get_task
-from lspc.tasks.own import OwnTask
+from lspc.tasks import DEFAULT_BUDGETS, Task, get_task, normalised_reward, thresholds_of
+from lspc.tasks.own import OwnTask, is_own, make_own
 
 DATA_POINTS = 4000
 Part = dict[str, Any]
@@ -46,17 +46,27 @@ def make_view(name: str | None, sources: Sequence[Source]) -> Part:
     groups, own, conflicts = group_by_policy([(source.run, source.records) for source in sources], name)
     at_home = {key.family for key in own}
     shown = {key: group for key, group in groups.items() if key in own or key.family not in at_home}
-    names = name_rows(shown)
+    names, largest = name_rows(shown), largest_cost(task, sources)
     return {
         "task": name,
         "thresholds": thresholds,
-        "raw": isinstance(task, OwnTask),
-        "rows": [make_row(names[key], key, group, task, dataset) for key, group in shown.items() if task],
-        "sweeps": make_sweeps(groups),
-        "data": describe_data(dataset, task) if dataset else None,
+        # DSRL's average over thresholds means something for DSRL's own alone.
+        "averaged": name is not None and not is_own(name) and thresholds == thresholds_of(get_task(name)),
+        "raw": task is None or isinstance(task, OwnTask),
+        "largest": largest,
+        "rows": [make_row(names[key], key, group, task, dataset, largest) for key, group in shown.items() if task],
+        "sweeps": make_sweeps(groups, largest),
+        "data": describe_data(dataset, task, thresholds, largest) if dataset else None,
         "profile": data.profile(dataset, thresholds) if dataset else None,
         "conflicts": conflicts,
     }
+
+
+def largest_cost(task: Task | None, sources: Sequence[Source]) -> float:
+    """What an episode may cost at most: its steps times the largest cost of a step in the data."""
+    specs = [source.run.spec for source in sources]
+    steps = task.episode_length if task else max((spec.longest_episode for spec in specs), default=1)
+    return steps * max((spec.largest_cost for spec in specs if spec.largest_cost > 0), default=1.0)
 
 
 def name_rows(groups: Mapping[PolicyKey, Sequence[Record]]) -> dict[PolicyKey, str]:
@@ -73,31 +83,36 @@ def name_rows(groups: Mapping[PolicyKey, Sequence[Record]]) -> dict[PolicyKey, s
     return names
 
 
-def make_row(name: str, key: PolicyKey, records: Sequence[Record], task: Task, dataset: Dataset | None) -> Part:
+def make_row(
+    name: str, key: PolicyKey, records: Sequence[Record], task: Task, dataset: Dataset | None, largest: float
+) -> Part:
     """One policy of the table: raw and normalised figures, and its episodes as (cost, reward, training seed)."""
+    costs, rewards = returns_by_seed(records, "cost"), returns_by_seed(records, "reward")
     return {
-        **_figures(summarise_policy(name, key.mode, records, task, dataset)),
+        **_figures(summarise_policy(name, key.mode, records, task, dataset), costs, rewards, task, largest),
         "name": name,
         "policy": key.policy,
         "settings": key.settings,
         "restriction": key.restriction,
-        "raw_reward": vars(bootstrap(returns_by_seed(records, "reward"))),
         "points": [[record.cost_return, record.reward_return, record.training_seed] for record in records],
     }
 
 
-def _figures(summary: Summary) -> Part:
+def _figures(
+    summary: Summary, costs: Sequence[np.ndarray], rewards: Sequence[np.ndarray], task: Task, largest: float
+) -> Part:
     return {
         "mode": summary.mode,
         "seeds": summary.seeds,
         "episodes": summary.episodes,
-        "reward": vars(summary.reward),
-        "cost": vars(summary.raw_cost),
+        "reward": vars(bound_reward([normalised_reward(task, each) for each in rewards])),
+        "raw_reward": vars(bound_reward(rewards)),
+        "cost": vars(bound_cost(costs, largest)),
         "average_cost": vars(summary.average_cost),
     }
 
 
-def make_sweeps(groups: Mapping[PolicyKey, Sequence[Record]]) -> list[Part]:
+def make_sweeps(groups: Mapping[PolicyKey, Sequence[Record]], largest: float) -> list[Part]:
     """For each policy that was measured with several eps: reward and cost at each."""
     families: dict[tuple[str, str, str], dict[float, Sequence[Record]]] = {}
     for key, records in groups.items():
@@ -111,8 +126,8 @@ def make_sweeps(groups: Mapping[PolicyKey, Sequence[Record]]) -> list[Part]:
             "points": [
                 {
                     "restriction": eps,
-                    "reward": vars(bootstrap(returns_by_seed(records, "reward"))),
-                    "cost": vars(bootstrap(returns_by_seed(records, "cost"))),
+                    "reward": vars(bound_reward(returns_by_seed(records, "reward"))),
+                    "cost": vars(bound_cost(returns_by_seed(records, "cost"), largest)),
                     "costs": [record.cost_return for record in records],
                 }
                 for eps, records in sorted(family.items())
@@ -123,22 +138,25 @@ def make_sweeps(groups: Mapping[PolicyKey, Sequence[Record]]) -> list[Part]:
     ]
 
 
-def describe_data(dataset: Dataset, task: Task | None) -> Part:
+def describe_data(dataset: Dataset, task: Task | None, budgets: Sequence[float], largest: float) -> Part:
     """The data's episodes as (cost, reward), the best of them for every budget, and their row of the table."""
     episodes = np.stack([dataset.cost_returns, dataset.returns], axis=1)
     by_cost = episodes[np.lexsort((-episodes[:, 1], episodes[:, 0]))]
     best = np.maximum.accumulate(by_cost[:, 1])
     rises = np.flatnonzero(np.diff(best, prepend=-np.inf) > 0)
     chosen = np.linspace(0, len(episodes) - 1, min(len(episodes), DATA_POINTS)).astype(int)
-    summary = behaviour(dataset, task) if task else None
+    # Without a task there is no scale of rewards; an environment of one's own has none either.
+    task = task or make_own(
+        "data", observation_dim=dataset.observation_dim, action_dim=dataset.action_dim,
+        horizon=int(dataset.lengths.max()), budgets=budgets,
+    )  # fmt: skip
+    figures = _figures(behaviour(dataset, task), [dataset.cost_returns], [dataset.returns], task, largest)
     return {
         "points": episodes[chosen],
         "best": by_cost[rises],
         "costs": _histogram(dataset.cost_returns),
-        "row": {**_figures(summary), "name": "data", "raw_reward": vars(bootstrap([dataset.returns]))}
-        if summary
-        else None,
-        "range": [task.reward_min, task.reward_max] if task else None,
+        "row": {**figures, "name": "data"},
+        "range": [task.reward_min, task.reward_max],
     }
 
 

@@ -30,7 +30,7 @@ def parse(kind: type[Parsed], values: Any, place: str, *, inside: str = "", **ot
     `place` is the file (and line) that errors name, `inside` the object's own name there.
     """
     if not isinstance(values, Mapping):
-        raise UserError(f"{place}: {inside or 'it'} must be an object, found {values!r}; mend or delete it")
+        raise UserError(f"{place}: {inside or 'it'} must be an object, found {values!r}; repair or delete it")
     found = dict(others)
     for name, wanted, default in _fields(kind):
         told = f"{inside}.{name}" if inside else name
@@ -38,14 +38,16 @@ def parse(kind: type[Parsed], values: Any, place: str, *, inside: str = "", **ot
         if name in others:
             continue
         if value is MISSING:
-            raise UserError(f"{place}: {told} is missing; mend or delete it")
+            raise UserError(f"{place}: {told} is missing; repair or delete it")
         if is_dataclass(wanted):
             found[name] = parse(cast("type[Any]", wanted), value, place, inside=told)
             continue
         try:
             found[name] = _convert(value, wanted)
         except ValueError as error:
-            raise UserError(f"{place}: {told} must be {_name(wanted)}, found {value!r}; mend or delete it") from error
+            raise UserError(
+                f"{place}: {told} must be {_name(wanted)}, found {value!r}; repair or delete it"
+            ) from error
     return kind(**found)
 
 

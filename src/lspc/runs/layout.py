@@ -63,7 +63,7 @@ def find_policy(path: Path, seed: int | None = None) -> Path:
     folders = {int(card.parent.name.removeprefix("seed-")): card.parent for card in cards}
     if not folders:
         if is_run(path):
-            raise UserError(f"{path} holds no policy yet: its training has not finished; run it again to go on")
+            raise UserError(f"{path} holds no policy yet: its training has not finished; run it again to continue")
         raise UserError(f"{path} holds no policy: is it the folder of a run?")
     if seed is not None and seed not in folders:
         raise UserError(f"{path} has no seed {seed}: it has {', '.join(map(str, sorted(folders)))}")

@@ -66,7 +66,7 @@ class Run:
         run = fields.parse(Run, values, f"{place}", path=folder)
         files.is_sealed(values, f"{place}", "restore it from a copy, or train again")
         if not run.seeds:
-            raise UserError(f"{place}: seeds must name one training seed or more, found none; mend or delete it")
+            raise UserError(f"{place}: seeds must name one training seed or more, found none; repair or delete it")
         return run
 
     @staticmethod

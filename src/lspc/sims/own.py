@@ -60,7 +60,7 @@ class OwnSimulator:
         if action.shape != (self._task.action_dim,):
             raise UserError(f"{self._task.name} takes {self._task.action_dim} actions, not of shape {action.shape}")
         if np.isnan(action).any():
-            raise UserError(f"{self._task.name} was given the action {action.tolist()}: NaN is no action")
+            raise UserError(f"{self._task.name} was given the action {action.tolist()}: NaN is not an action")
         legal = np.clip(action.reshape(self._space.shape), self._space.low, self._space.high)
         with self._generators:
             answer = self._env.step(legal.astype(self._space.dtype))
@@ -112,7 +112,7 @@ def make_environment(task: OwnTask, *, pictures: bool) -> Any:
     factory = task.factory or find_factory(task.name)
     env = factory(**(mode if _takes(factory, "render_mode") else {}))
     if not (hasattr(env, "reset") and hasattr(env, "step")):
-        raise UserError(f"{task.name} made a {type(env).__name__}, which is no gymnasium environment")
+        raise UserError(f"{task.name} made a {type(env).__name__}, which is not a gymnasium environment")
     return env
 
 

@@ -125,7 +125,7 @@ def _check_same(path: Path, sizes: dict[str, int], bounds: Bounds | None) -> Non
             there = {name: int(file[name].shape[1]) for name in sizes}
             known = read_bounds(file.attrs)
     except (OSError, KeyError, IndexError, ValueError) as error:
-        raise UserError(f"{path} is no recording to go on with ({error}); name another file") from error
+        raise UserError(f"{path} is not a recording that can be continued ({error}); name another file") from error
     for name, size in sizes.items():
         if there[name] != size:
             raise UserError(

@@ -225,7 +225,7 @@ class _Painter:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UserError(
                 f"pictures of {task.name} need OpenGL without a screen, which does not start here ({reason}); "
-                "mend it with `apt-get install libegl1 libgl1` and leave MUJOCO_GL unset"
+                "fix it with `apt-get install libegl1 libgl1` and leave MUJOCO_GL unset"
             ) from error
         self._scene = mujoco.MjvScene(model, 1000)
         self._camera = mujoco.MjvCamera()

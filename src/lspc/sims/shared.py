@@ -33,7 +33,7 @@ def legal_action(task: Task, action: np.ndarray) -> np.ndarray:
     if action.shape != (task.action_dim,):
         raise UserError(f"{task.name} takes actions of shape ({task.action_dim},), not {action.shape}")
     if np.isnan(action).any():
-        raise UserError(f"{task.name} was given the action {action.tolist()}: NaN is no action")
+        raise UserError(f"{task.name} was given the action {action.tolist()}: NaN is not an action")
     return np.clip(action, -1.0, 1.0)
 
 

@@ -82,7 +82,7 @@ def samples_figure(samples: Samples, path: str | Path) -> None:
     sizes = np.array(samples.sizes, float)
     for power, style in ((0.25, "--"), (0.5, ":")):
         left.plot(sizes, 0.1 * (sizes / sizes[0]) ** -power, style, color=TEXT_COLOUR, label=f"N^-{power:g}")
-    left.set_title("What data cure", color=TEXT_COLOUR, fontweight="bold")
+    left.set_title("What more data improve", color=TEXT_COLOUR, fontweight="bold")
     left.set_ylabel("share of the largest difference of values")
     _draw_errors(right, samples, {"gap_reward": "LSPC: reward, to pi*", "gap_cost": "LSPC: cost over kappa"})
     right.set_title("What they do not", color=TEXT_COLOUR, fontweight="bold")

@@ -170,7 +170,7 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
                     warnings.warn(alarm, stacklevel=2)
             if stop.is_set() and step < total:
                 raise Interrupted(
-                    f"stopped at update {step} of {total}, all saved; run the same command again to go on"
+                    f"stopped at update {step} of {total}, all saved; run the same command again to continue"
                 )
     return states
 
@@ -242,7 +242,7 @@ def _stop_requests() -> Generator[threading.Event]:
 
     def ask(number: int, frame: Any) -> None:
         if stop.is_set():
-            raise Interrupted("stopped at once; run the same command again to go on from the last checkpoint")
+            raise Interrupted("stopped at once; run the same command again to continue from the last checkpoint")
         stop.set()
 
     if threading.current_thread() is not threading.main_thread():

@@ -91,7 +91,7 @@ def test_a_name_that_is_merely_alike_is_proposed_and_not_taken() -> None:
         ({"cost": "temp_c > 3"}, "there is no column 'temp_c'"),
         (
             {"rewards": "yield"},
-            "'rewards' is no role; the roles are observations, actions, next_observations, reward",
+            "'rewards' is not a role; the roles are observations, actions, next_observations, reward",
         ),
         ({"reward": 3}, "reward must be the name of a column or a list of names, found 3"),
     ],
@@ -126,8 +126,8 @@ def test_words_dicts_and_toml_say_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("nowhere.toml", "there is no such file, and it is no ROLE=COLUMN"),
-        ("speed=v", "'speed' is no role"),
+        ("nowhere.toml", "there is no such file, and it is not of the form ROLE=COLUMN"),
+        ("speed=v", "'speed' is not a role"),
         (["cost=a"], "the cost is 'b' and columns say 'a'"),
     ],
 )

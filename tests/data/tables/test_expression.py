@@ -58,5 +58,5 @@ def test_columns_are_named() -> None:
     ],
 )  # fmt: skip
 def test_whatever_is_not_on_the_list_is_refused(text: str) -> None:
-    with pytest.raises(Unusable, match="is no expression of columns"):
+    with pytest.raises(Unusable, match="is not an expression of columns"):
         parse_expression(text)

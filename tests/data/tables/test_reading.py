@@ -209,7 +209,7 @@ def test_arrays_are_checked(change: dict[str, Any], told: str) -> None:
 
 
 def test_what_is_no_table_is_refused() -> None:
-    with pytest.raises(UserError, match="it is no table; give a file"):
+    with pytest.raises(UserError, match="it is not a table; give a file"):
         load(3)
 
 

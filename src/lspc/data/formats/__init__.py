@@ -174,7 +174,7 @@ def _refuse_path(path: Path) -> str | None:
     """Why there is nothing to open at `path`, if so: opening a pipe or a device might wait for ever."""
     if path.is_file():
         return None
-    return "is no regular file; check the path" if path.exists() and not path.is_dir() else NO_FILE
+    return "is not a regular file; check the path" if path.exists() and not path.is_dir() else NO_FILE
 
 
 def _unknown_type(path: Path) -> str:

@@ -88,7 +88,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise UserError(f"--columns {path}: there is no such file, and it is no ROLE=COLUMN") from error
+        raise UserError(f"--columns {path}: there is no such file, and it is not of the form ROLE=COLUMN") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f'{path}: not TOML ({error}); it needs lines such as reward = "yield"') from error
 
@@ -98,7 +98,7 @@ def _split(text: str) -> list[str]:
 
 
 def _no_role(role: str) -> str:
-    return f"{role!r} is no role; the roles are {', '.join(CONVENTIONS)}"
+    return f"{role!r} is not a role; the roles are {', '.join(CONVENTIONS)}"
 
 
 def choose_columns(table: Table, patterns: Patterns) -> Chosen:

@@ -89,7 +89,7 @@ def parse_expression(text: str) -> Expression:
         names: list[str] = []
         _check(tree, names)
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise Unusable("costs", f"the cost {text!r} is no expression of columns ({_reason(error)})") from error
+        raise Unusable("costs", f"the cost {text!r} is not an expression of columns ({_reason(error)})") from error
     columns = tuple(dict.fromkeys(_real_name(name, quoted) for name in names))
     return Expression(text, columns, tree, quoted)
 

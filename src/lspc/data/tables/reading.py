@@ -54,7 +54,7 @@ def make_table(value: Any, source: str, observed: Sequence[str] = ()) -> Table:
         return read_episodes(value, source, observed)
     raise Unusable(
         "table",
-        "it is no table; give a file, a folder, a pandas, polars or pyarrow table, a dict of arrays or a list of "
+        "it is not a table; give a file, a folder, a pandas, polars or pyarrow table, a dict of arrays or a list of "
         "episodes",
     )
 
@@ -139,7 +139,7 @@ def _as_array(name: Any, value: Any) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise Unusable(str(name), f"{name} is no array ({' '.join(str(error).split())})") from error
+        raise Unusable(str(name), f"{name} is not an array ({' '.join(str(error).split())})") from error
 
 
 def _add(

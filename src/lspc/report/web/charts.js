@@ -25,7 +25,7 @@ function number(value) {
 }
 const short = (value) => String(Number(value.toPrecision(3))).replace("-", "−");
 const percent = (share) => `${Math.round(100 * share)}\u00a0%`.replace("-", "−");
-const between = (interval) => `${number(interval.low)} to ${number(interval.high)}`;
+const between = (interval) => (interval.low === null ? "one episode" : `${number(interval.low)} to ${number(interval.high)}`);
 
 function ticks(low, high, count) {
   const rough = (high - low) / count || 1;
@@ -72,10 +72,23 @@ function style(name) {
     colour: `var(--s${place % COLOURS})`, shape: SHAPES[place % SHAPES.length], dashes: DASHES[place % DASHES.length],
   };
 }
-function swatch(name) {
+// The same in every picture: what was measured is filled and solid, what is predicted hollow and dashed, logs are grey.
+const PREDICTED = "6 4";
+const LOGGED = { colour: "var(--data)", shape: "circle" };
+const painted = (colour, predicted) =>
+  (predicted ? { fill: "var(--card)", stroke: colour, "stroke-width": 2 } : { fill: colour });
+function swatch(name, predicted = false) {
   const { colour, shape } = style(name);
-  return svg("svg", { class: "swatch", viewBox: "-8 -8 16 16", "aria-hidden": "true" },
-    svg("path", { d: mark(shape, 0, 0, 5.5), fill: colour }));
+  return sample(shape, painted(colour, predicted));
+}
+const sample = (shape, paint) => svg("svg", { class: "swatch", viewBox: "-8 -8 16 16", "aria-hidden": "true" },
+  svg("path", { d: mark(shape, 0, 0, 5.5), ...paint }));
+function legendOf({ measured, predicted, logged }) {
+  return [
+    measured ? el("span", {}, sample("circle", painted("var(--quiet)", false)), "measured, with 95\u00a0% bounds") : null,
+    predicted ? el("span", {}, sample("circle", painted("var(--quiet)", true)), "predicted from the logs, dashed") : null,
+    logged ? el("span", {}, sample(LOGGED.shape, painted(LOGGED.colour, false)), "the logged episodes") : null,
+  ].filter((each) => each !== null);
 }
 
 // A plot with axes. `describe()` gives its ranges and draws into it; it is called again when the width changes.

@@ -161,7 +161,9 @@ def _run_population(specs: list[AgentSpec], parts: Path, workers: int, on_progre
                     if last.startswith("{"):
                         on_progress(spec.index, json.loads(last))
             if process.returncode != 0:
-                failures.append(f"agent {spec.index} of the collection stopped: {last.strip()}; run again to go on")
+                failures.append(
+                    f"agent {spec.index} of the collection stopped: {last.strip()}; run again to continue"
+                )
 
     threads = [threading.Thread(target=serve, daemon=True) for _ in range(workers)]
     for thread in threads:
