@@ -11,7 +11,27 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
+from lspc.errors import UserError
 from lspc.system import usable_cores
+
+
+def use(device: str | None) -> None:
+    """Compute on devices of this kind (cpu, gpu, tpu) from now on; none leaves the choice to JAX."""
+    if device is None:
+        return
+    before = jax.config.read("jax_platforms")
+    try:
+        jax.config.update("jax_platforms", device)
+        found = jax.default_backend()
+    except RuntimeError:
+        found = None
+    if found != device:
+        jax.config.update("jax_platforms", before)
+        if found is None:
+            raise UserError(f"--device {device}: JAX finds none on this machine; `lspc doctor` shows what it finds")
+        raise UserError(
+            f"--device {device}: this process computes on {found} already; choose the device before anything else"
+        )
 
 
 def use_one_device_per_seed(seeds: int) -> None:
