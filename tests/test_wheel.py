@@ -62,6 +62,7 @@ def test_all_of_the_core_works_without_extras_and_simulators(alone: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "walked"
     for arguments, told in [
+        (("fit", "tank.hdf5", "--budget", "5"), "onnx is not installed: pip install 'lspc[deploy]'"),
         (("export", "run"), "onnx is not installed: pip install 'lspc[deploy]'"),
         (("convert", "tank.hdf5", "tank.csv"), 'tables need pyarrow: pip install "lspc[data]"'),
         (("collect", "--task", "BallRun", "--out", "ball.hdf5"), "missing: `lspc doctor` says what to do"),

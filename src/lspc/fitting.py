@@ -15,7 +15,7 @@ from lspc import algos, files, training
 from lspc.calibration.choosing import Calibration, Choice, check_budget
 from lspc.calibration.run import calibrate_run
 from lspc.data import Dataset
-from lspc.deploy.export import export
+from lspc.deploy.export import export, require_onnx
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report import page
@@ -123,6 +123,7 @@ def fit(
 ) -> Fitted:
     """Train LSPC, choose eps for the budget, write ONNX, card and report; a killed call goes on where it was."""
     check_budget(budget)
+    require_onnx()  # before minutes of work, not after
     resolved = settings.resolve(algos.get(METHOD), preset, task, overrides)
 
     def hear(now: training.Progress) -> None:
