@@ -1,6 +1,8 @@
 # `make quickstart` and `make test` are all a newcomer needs; each installs what is missing into .venv first.
 PYTHON ?= python3.11
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+DEV := dev,data,track,deploy,cluster,docs,video,bullet
 # A file at a time for each worker, in the order that tests/conftest.py gives.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ALONE := not (simulator or process or browser or cluster)
@@ -70,19 +72,19 @@ chromium:
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
+# Bullet is the simulator of the quickstart.
 .venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(PIP) -e ".[bullet]"
 	touch $@
 
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,data,track,deploy,cluster,docs]"
+	$(PIP) -e ".[$(DEV)]"
 	touch $@ .venv/.installed
 
 # Their declared pins contradict each other and Python 3.11, so what they need comes first, then they without it.
 .venv/.installed-simulators: .venv/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,data,track,deploy,cluster,docs,simulators]"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
-		safety-gymnasium metadrive-simulator
+	$(PIP) -e ".[$(DEV),safety-gymnasium,metadrive]"
+	$(PIP) --no-deps safety-gymnasium metadrive-simulator
 	touch $@
 
 clean:

@@ -86,3 +86,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     learns = item.get_closest_marker("learning") is not None
     with needs.guard(item), helpers.environment.optimise() if learns else nullcontext():
         return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a test could not cover on this machine, by name: `record_property("not covered", ...)`."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "not covered" and report.when == "call":
+                    terminalreporter.write_line(f"not covered: {value}")

@@ -1,5 +1,6 @@
 """The library and the command line are one: the same file gives the same settings, whichever trains."""
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from helpers.data import small_dataset
 import lspc
 from lspc import cli, data
 from lspc.algos import METHODS
+from lspc.runs import Run
 from lspc.tasks import get_task
 from lspc.training import loop
 from lspc.training.settings import Resolved
@@ -35,8 +37,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     """The settings and the task of every run that would be trained, in place of training it."""
     requests: list[tuple[Any, Any]] = []
 
-    def train_runs(dataset: data.Dataset, runs: dict[Path, Resolved], *, task: Any, **_: Any) -> None:
+    def train_runs(
+        dataset: data.Dataset, runs: dict[Path, Resolved], *, method: str, seeds: Any, task: Any, **_: Any
+    ) -> None:
         requests.extend((run, task) for run in runs.values())
+        for planned, _ in loop.plan_runs(dataset, runs, method=method, seeds=seeds, task=task)[0]:
+            planned.claim()
 
     monkeypatch.setattr(loop, "train_runs", train_runs)
     return requests
@@ -56,18 +62,71 @@ def test_settings_are_the_same_from_the_command_line_and_from_python(
         assert resolved.config.budget == 20
 
 
-def test_the_tasks_budget_is_what_methods_with_one_get(car_file: Path, asked: list[tuple[Any, Any]]) -> None:
-    lspc.train(lspc.load_dataset(car_file), "out", algo="cpq")
-    lspc.train(lspc.load_dataset(car_file).within(100), "out", algo="cpq")
-    lspc.train(lspc.load_dataset(car_file), "out", algo="cpq", task=None)
-    lspc.train(lspc.load_dataset(car_file), "out", algo="cpq", budget=5)
+def test_the_tasks_budget_is_what_methods_with_one_get(
+    car_file: Path, tmp_path: Path, asked: list[tuple[Any, Any]]
+) -> None:
+    lspc.train(lspc.load_dataset(car_file), tmp_path / "a", algo="cpq")
+    lspc.train(lspc.load_dataset(car_file).within(100), tmp_path / "b", algo="cpq")
+    lspc.train(lspc.load_dataset(car_file), tmp_path / "c", algo="cpq", task=None)
+    lspc.train(lspc.load_dataset(car_file), tmp_path / "d", algo="cpq", budget=5)
     assert [run.config.budget for run, _ in asked] == [20, 20, 10, 5]
     assert [task for _, task in asked] == [TASK, TASK, None, TASK]
     assert asked[0][0].provenance == {"budget": "task CarGoal1"}
 
 
-def test_both_can_be_told_that_there_is_no_task(car_file: Path, asked: list[tuple[Any, Any]]) -> None:
-    cli.main(["train", "--data", str(car_file), "--algo", "cpq", "--task", "None"])
-    lspc.train(lspc.load_dataset(car_file), "out", algo="cpq", task=None)
+def test_both_can_be_told_that_there_is_no_task(car_file: Path, tmp_path: Path, asked: list[tuple[Any, Any]]) -> None:
+    cli.main(["train", "--data", str(car_file), "--algo", "cpq", "--task", "None", "--out", str(tmp_path / "a")])
+    lspc.train(lspc.load_dataset(car_file), tmp_path / "b", algo="cpq", task=None)
     assert asked[0] == asked[1]
     assert asked[0][1] is None
+
+
+def test_dir_shows_the_names_that_matter_and_each_is_documented() -> None:
+    names = dir(lspc)
+    assert sorted(names) == sorted(lspc.__all__)
+    assert {"fit", "train", "load_policy", "load_dataset", "calibrate", "export"} <= set(names)
+    assert len(names) <= 13
+    for name in set(names) - {"__version__"}:
+        found = getattr(lspc, name)
+        assert found.__doc__, name
+        if inspect.isfunction(found):
+            signature = inspect.signature(found)
+            assert signature.return_annotation is not inspect.Signature.empty, name
+            assert all(each.annotation is not each.empty for each in signature.parameters.values()), name
+    with pytest.raises(AttributeError, match="module 'lspc' has no attribute 'fitt'"):
+        _ = lspc.fitt  # pyrefly: ignore [missing-module-attribute]
+
+
+def test_a_path_and_a_budget_are_enough_to_train(
+    car_file: Path, tmp_path: Path, asked: list[tuple[Any, Any]]
+) -> None:
+    lspc.train(car_file, tmp_path / "a", algo="cpq", budget=7, task=None)
+    assert asked[0][0].config.budget == 7
+    with pytest.raises(lspc.UserError, match="a budget must be a number of 0 or more, not -1"):
+        lspc.train(car_file, tmp_path / "b", budget=-1)
+
+
+def test_what_was_trained_for_a_budget_is_judged_by_it(data_file: Path, tmp_path: Path) -> None:
+    heard: list[int] = []
+    small: dict[str, Any] = {"hidden": (8, 8), "batch_size": 32, "steps": 2}
+    run = lspc.train(
+        data_file, tmp_path / "run", algo="bc", budget=7, on_progress=lambda now: heard.append(now.step), **small
+    )
+    assert heard == [2]
+    assert Run.open(run).budgets(None) == (7,)
+
+
+def test_a_device_that_is_not_there_is_refused_in_one_line(data_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(lspc.UserError, match=r"^--device tpu: .*[^\n]$"):
+        lspc.train(data_file, tmp_path / "run", device="tpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_progress_is_a_bar_on_standard_error(
+    data_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lspc.train(data_file, tmp_path / "run", algo="bc", progress=True, hidden=(8, 8), batch_size=32, steps=2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "training" in err
+    assert "100%" in err

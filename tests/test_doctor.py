@@ -1,4 +1,4 @@
-"""The doctor: finds this machine healthy, and tells the cure where something is missing or broken."""
+"""The doctor: finds this machine healthy, and gives the command where something is missing or broken."""
 
 from dataclasses import replace
 
@@ -29,20 +29,28 @@ def test_a_healthy_machine_passes() -> None:
     assert all(check.fix for check in found.values() if not check.ok)
 
 
-def test_a_missing_simulator_is_a_failure_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_packages(monkeypatch, "bullet")
-    bullet = by_name()["simulator: bullet"]
-    assert not bullet.ok
-    assert not bullet.optional
-    assert bullet.fix == "pip install bullet-safety-gym==1.4.0 pybullet==3.2.7"
-
-
-@pytest.mark.parametrize("suite", ["safety_gymnasium", "metadrive"])
-def test_the_other_simulators_are_optional(monkeypatch: pytest.MonkeyPatch, suite: str) -> None:
+@pytest.mark.parametrize(
+    ("suite", "then"),
+    [
+        ("bullet", ""),
+        ("safety_gymnasium", " install --no-deps safety-gymnasium==0.4.1"),
+        ("metadrive", " install --no-deps metadrive-simulator==0.2.6.0"),
+    ],
+)
+def test_a_missing_simulator_is_optional_and_comes_with_its_command(
+    monkeypatch: pytest.MonkeyPatch, suite: str, then: str
+) -> None:
     without_packages(monkeypatch, suite)
     check = by_name()[f"simulator: {suite}"]
-    assert (check.ok, check.optional, check.fix) == (False, True, "make simulators")
+    assert (check.ok, check.optional) == (False, True)
+    assert check.fix.startswith(f"{doctor.pip()} install 'lspc[{SUITES[suite].extra}]'")
+    assert check.fix.endswith(then)
     assert "no_such_package, which is missing" in check.detail
+
+
+def test_the_simulators_of_a_later_python_are_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.sys, "version_info", (3, 13, 0, "final", 0))
+    assert doctor.install_command(SUITES["bullet"]).startswith("python3.11 -m venv NAME: ")
 
 
 def test_missing_packages_are_told_with_the_version_to_get(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,8 +60,30 @@ def test_missing_packages_are_told_with_the_version_to_get(monkeypatch: pytest.M
     monkeypatch.setattr(doctor, "version", nothing_is_installed)
     found = by_name()
     assert not found["h5py"].ok
-    assert found["h5py"].fix == "pip install 'h5py>=3.11'"
-    for tracker in ("tensorboard", "wandb"):
-        assert found[tracker].optional
-        assert not found[tracker].ok
+    assert found["h5py"].detail == "h5py is not installed"
+    assert found["h5py"].fix == f"{doctor.pip()} install 'h5py>=3.11'"
+    for extra in ("track", "deploy", "data"):
+        check = found[f"extra: {extra}"]
+        assert (check.ok, check.optional) == (False, True)
+        assert check.fix == f"{doctor.pip()} install 'lspc[{extra}]'"
     assert not found["simulator: bullet"].ok
+
+
+def test_a_checkout_that_was_never_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> list[str]:
+        raise doctor.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "requires", unknown)
+    monkeypatch.setattr(doctor, "version", unknown)
+    check = by_name()["lspc"]
+    assert (check.ok, check.optional) == (False, True)
+    assert "without being installed" in check.detail
+    assert " install " in check.fix
+
+
+def test_pip_is_named_so_that_the_shell_finds_this_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.sys, "executable", "/some/venv/bin/python")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/some/venv/bin/pip")
+    assert doctor.pip() == "pip"
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/pip")
+    assert doctor.pip() == "/some/venv/bin/python -m pip"

@@ -1,6 +1,7 @@
 """What pyproject.toml declares is what the package imports: nothing comes along by luck, nothing for nothing."""
 
 import ast
+import json
 import re
 import sys
 import tomllib
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import lspc
+from lspc.cli import VERBS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(lspc.__file__).parent
@@ -113,3 +116,41 @@ def test_type_checkers_of_other_projects_see_our_types() -> None:
 
 def test_the_project_names_no_place_on_the_network() -> None:
     assert "urls" not in PROJECT
+
+
+def test_every_file_names_the_same_version() -> None:
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    assert cited is not None
+    assert PROJECT["version"] == lspc.__version__ == cited[1]
+
+
+def test_the_citation_and_the_issue_templates_can_be_read() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors", "preferred-citation"} <= set(cited)
+    templates = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    assert len(templates) > 2
+    for path in templates:
+        template = yaml.safe_load(path.read_text())
+        for part in template.get("body", ()):
+            assert {"type", "id", "attributes"} <= set(part), path
+
+
+def test_the_image_copies_what_there_is_and_calls_what_there_is() -> None:
+    """Nothing here can build an image; what its file names must exist."""
+    lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#")]
+    given = set((ROOT / ".dockerignore").read_text().split())
+    copied = [word for line in lines if line.startswith("COPY") for word in line.split()[1:-1]]
+    assert copied
+    for name in copied:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in given
+    (extras,) = [line.partition("=")[2].split(",") for line in lines if line.startswith("ARG EXTRAS")]
+    assert set(extras) <= set(EXTRAS)
+    (installing,) = [line for line in lines if line.startswith("RUN")]
+    assert set(re.findall(r"/source/([\w.]+)", installing)) <= set(copied)
+    (entry,) = [line for line in lines if line.startswith("ENTRYPOINT")]
+    assert json.loads(entry.removeprefix("ENTRYPOINT ")) == list(PROJECT["scripts"])
+    image = next(line for line in lines if line.startswith("FROM"))
+    assert re.fullmatch(r"FROM python:3\.11-slim", image)
+    used = re.findall(r"lspc (\w+)", (ROOT / "Dockerfile").read_text().partition("FROM")[0])
+    assert set(used) - {"without"} <= set(VERBS)

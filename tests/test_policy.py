@@ -241,3 +241,21 @@ def test_an_eps_beyond_the_trained_range_is_refused(calibrated_run: Path) -> Non
     for eps in (0.01, 2.1, np.nan):
         with pytest.raises(UserError, match=r"trained for every eps from 0\.02 to 2"):
             load_policy(calibrated_run, restriction=eps)
+
+
+def test_a_copy_has_the_calibration_and_acts_alike(calibrated_run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    trained = load_policy(calibrated_run)
+    trained.save(tmp_path / "copy")
+    copy, seen = load_policy(tmp_path / "copy"), dataset.observations[:3]
+    np.testing.assert_array_equal(copy.predict(seen), trained.act(seen))
+    assert copy.calibration == trained.calibration
+    made = TrainedPolicy(trained.net, trained.variant, trained.card)  # of no folder
+    made.save(tmp_path / "made")
+    np.testing.assert_array_equal(load_policy(tmp_path / "made").act(seen), trained.act(seen))
+
+
+def test_its_words_tell_what_it_is(calibrated_run: Path) -> None:
+    told = repr(load_policy(calibrated_run, restriction=0.5))
+    assert told.startswith("TrainedPolicy(LSPC-O of lspc, eps 0.5, seed 0: ")
+    assert str(calibrated_run) in told
+    assert repr(load_policy(calibrated_run).calibration).startswith("Calibration(seed 0: LSPC-O from eps ")

@@ -1,12 +1,15 @@
 """The library in a few calls: what `import lspc` offers, with the same layers of settings as the command line."""
 
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from lspc import algos, calibration, evaluation, training
+from lspc import algos, calibration, evaluation, fitting, training
 from lspc.calibration.certificate import Certificate, run_pilot
+from lspc.calibration.choosing import check_budget
 from lspc.calibration.run import calibrate_run
 from lspc.data import Bounds, Dataset
 from lspc.data import load as load_dataset
@@ -14,51 +17,141 @@ from lspc.data import save as save_dataset
 from lspc.data.bounds import Given
 from lspc.deploy.export import export
 from lspc.errors import UserError
+from lspc.fitting import Fitted
 from lspc.policy import load_policy
+from lspc.runs.run import Foreseen, Run
 from lspc.sims.own import name_factory
 from lspc.sims.pool import Pool
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
 from lspc.tasks.own import is_own
-from lspc.training import settings
+from lspc.training import devices, settings
 
-__all__ = ["calibrate", "evaluate", "export", "load_dataset", "load_policy", "pilot", "save_dataset", "train"]
+__all__ = ["calibrate", "evaluate", "export", "fit", "load_dataset", "load_policy", "pilot", "save_dataset", "train"]
+
+
+def fit(
+    logs: Any,
+    budget: float,
+    out: str | Path = "model",
+    *,
+    preset: str = "cpu",
+    task: str | None = NAMED_IN_DATA,
+    seed: int = 0,
+    updates: int = 6_000,
+    device: str | None = None,
+    progress: bool = False,
+    on_stage: fitting.OnStage | None = None,
+    on_warning: Callable[[str], None] = warnings.warn,
+    **overrides: Any,
+) -> Fitted:
+    """Learn a policy that keeps an episode's cost within `budget`, from logs alone: what `lspc fit` does.
+
+    `logs` is a dataset, or anything that `lspc.load_dataset` opens. The folder `out` gets the run, the ONNX file with
+    its card, and a report; a call that was killed goes on where it was. `progress` shows a bar for each stage,
+    `on_stage` hears the stage, how much of it is done, all of it, and what it is at. `updates` are those of the
+    calibration's networks; other options are settings of LSPC, such as `steps`.
+
+        fitted = lspc.fit("logs.csv", budget=10)
+        action = fitted.predict(observation)
+    """
+    devices.use(device)
+    dataset = logs if isinstance(logs, Dataset) else load_dataset(logs)
+    with ExitStack() as stack:
+        if progress:
+            from lspc.report import terminal
+
+            bars = stack.enter_context(terminal.progress())
+            on_stage, on_warning = bars.show, bars.warn
+        return fitting.fit(
+            dataset, Path(out), budget, task=task_of(dataset.metadata, task), preset=preset, seed=seed,
+            updates=updates, overrides=overrides, on_warning=on_warning, on_stage=on_stage or fitting.no_stage,
+        )  # fmt: skip
 
 
 def train(
-    dataset: Dataset,
-    out: str | Path,
+    data: Any,
+    out: str | Path = "runs/latest",
     *,
     algo: str = "lspc",
     preset: str = "default",
     task: str | None = NAMED_IN_DATA,
+    budget: float | None = None,
     seeds: Sequence[int] = (0,),
     action_bounds: Given | Bounds | None = None,
     sweep: str | None = None,
     evaluate_every: int | None = None,
     evaluate_episodes: int = 5,
     trackers: Sequence[str] = (),
+    device: str | None = None,
+    progress: bool = False,
     on_progress: Callable[[training.Progress], None] | None = None,
     **overrides: Any,
 ) -> Path:
     """Train in the folder `out` (or go on with the run there); any setting of the method can be overridden.
 
-    The task, which decides some settings, is the one named in the dataset's file unless told; None is no task. With a
-    `sweep`, such as "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured
-    in the simulator every `evaluate_every` updates, if that is given. `action_bounds`, (low, high) for every
-    action or such a pair for each, replace those of the dataset.
+    `data` is a dataset, or anything that `lspc.load_dataset` opens. The task, which decides some settings, is the one
+    named in the dataset's file unless told; None is no task. `budget` is the cost an episode may have: a setting of
+    the methods that are trained for one, and what everything that follows judges by. With a `sweep`, such as
+    "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured in the simulator
+    every `evaluate_every` updates, if that is given. `action_bounds`, (low, high) for every action or such a pair for
+    each, replace those of the dataset. `device` is cpu, gpu or tpu; on CPUs several seeds use several cores, if JAX
+    has computed nothing yet. `progress` shows a bar, `on_progress` hears how far it is.
     """
+    devices.use(device)
+    devices.use_one_device_per_seed(len(seeds))
+    dataset = data if isinstance(data, Dataset) else load_dataset(data)
     dataset = dataset if action_bounds is None else dataset.bound_actions(action_bounds)
-    known, method = task_of(dataset.metadata, task), algos.get(algo)
-    runs = {
-        Path(out) / name: settings.resolve(method, preset, known, {**overrides, **swept})
-        for name, swept in settings.parse_sweep(sweep).items()
-    }
-    with _make_interim(known, evaluate_every, evaluate_episodes) as interim:
+    known = task_of(dataset.metadata, task)
+    if budget is not None:
+        check_budget(budget)
+        overrides = {**overrides, "budget": budget} if _has_budget(algo) else overrides
+    runs = _resolve(Path(out), algo, preset, known, sweep, overrides)
+    with _make_interim(known, evaluate_every, evaluate_episodes) as interim, ExitStack() as stack:
+        if progress and on_progress is None:
+            from lspc.report import terminal
+
+            bars = stack.enter_context(terminal.progress())
+            on_progress = terminal.show_training(bars, next(iter(runs.values())).config.steps)
         training.train_each(
             dataset, runs, method=algo, seeds=seeds, task=known, trackers=trackers, interim=interim,
             on_progress=on_progress,
         )  # fmt: skip
+    for folder in runs:
+        Run.open(folder).remember_budgets(() if budget is None else (budget,))
     return Path(out)
+
+
+def foresee(
+    dataset: Dataset,
+    out: str | Path,
+    *,
+    algo: str,
+    preset: str,
+    task: str | None,
+    seeds: Sequence[int],
+    sweep: str | None,
+    **overrides: Any,
+) -> dict[Path, Foreseen]:
+    """What `train` would do in each folder; what it would refuse is refused."""
+    known = task_of(dataset.metadata, task)
+    runs = _resolve(Path(out), algo, preset, known, sweep, overrides)
+    planned, _ = training.plan_runs(dataset, runs, method=algo, seeds=seeds, task=known)
+    return {run.path: run.foresee() for run, _ in planned}
+
+
+def _resolve(
+    out: Path, algo: str, preset: str, task: Task | None, sweep: str | None, overrides: Mapping[str, Any]
+) -> dict[Path, settings.Resolved]:
+    """The settings of the run in each folder."""
+    method = algos.get(algo)
+    return {
+        out / name: settings.resolve(method, preset, task, {**overrides, **swept})
+        for name, swept in settings.parse_sweep(sweep).items()
+    }
+
+
+def _has_budget(algo: str) -> bool:
+    return "budget" in {field.name for field in fields(algos.get(algo).Config)}
 
 
 @contextmanager
@@ -106,12 +199,15 @@ def evaluate(
     return next(iter(tables.values()))
 
 
-def calibrate(run: str | Path, dataset: Dataset | None = None, *, seed: int | None = None) -> calibration.Calibration:
+def calibrate(
+    run: str | Path, dataset: Dataset | None = None, *, seed: int | None = None, updates: int = 6_000
+) -> calibration.Calibration:
     """Predict cost and reward at every eps from the data the run learned from, looked for where it was unless given.
 
-    `.choose(budget)` gives the eps for a budget.
+    `.choose(budget)` gives the eps for a budget. `updates` are those of the predicting networks; a curve that was
+    made with as many lies beside the policy and is used again.
     """
-    return calibrate_run(run, dataset, seed=seed).calibration
+    return calibrate_run(run, dataset, seed=seed, updates=updates).calibration
 
 
 def pilot(

@@ -1,19 +1,23 @@
 """Is this machine ready? Each check looks at one thing lspc needs and, where it fails, says how to fix it.
 
-Things that are only nice to have are marked optional; their absence is no failure.
+The extras and the simulators are optional; their absence is no failure.
 """
 
 import os
 import re
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 
 import numpy as np
 
 from lspc.system import usable_cores
 from lspc.tasks import SUITES, Suite, get_task
+from lspc.tasks.suites import NEWEST_PYTHON
+from lspc.version import __version__
 
 MIN_MEMORY_GB = 4.0
 
@@ -30,17 +34,24 @@ class Check:
 
 def run_checks() -> list[Check]:
     """Everything worth knowing about this machine; `all(check.ok or check.optional ...)` means ready."""
-    needed = core_requirements()
+    needed = find_requirements()
+    core, simulators = needed.pop("", {}), {suite.extra for suite in SUITES.values()}
     return [
         _python(),
-        _look_into("jax", _jax, f"pip install '{needed.pop('jax', 'jax')}'"),
-        *(_package(name, requirement) for name, requirement in needed.items()),
-        # Training on a file needs no simulator, so a missing one is no failure.
+        _lspc(),
+        _look_into("jax", _jax, f"{pip()} install '{core.pop('jax', 'jax')}'"),
+        *(_package(name, requirement) for name, requirement in core.items()),
+        *(_extra(name, list(packages)) for name, packages in needed.items() if name not in simulators | {"dev"}),
         *map(_simulator, SUITES.values()),
-        _package("tensorboard", "tensorboard", optional=True),
-        _package("wandb", "wandb", optional=True),
         _machine(),
     ]
+
+
+def pip() -> str:
+    """How a user calls the pip of this environment: by its short name where the shell would find that one."""
+    found = shutil.which("pip")
+    ours = found is not None and Path(found).parent == Path(sys.executable).parent
+    return "pip" if ours else f"{sys.executable} -m pip"
 
 
 def _look_into(name: str, look: Callable[[], str], fix: str, optional: bool = False) -> Check:
@@ -53,8 +64,17 @@ def _look_into(name: str, look: Callable[[], str], fix: str, optional: bool = Fa
 
 
 def _python() -> Check:
-    ok = sys.version_info >= (3, 11)
-    return Check("python", ok, sys.version.split()[0], "" if ok else "install Python 3.11 and make a new .venv")
+    return Check("python", True, f"{sys.version.split()[0]} ({sys.executable})")
+
+
+def _lspc() -> Check:
+    """Its version, and whether pip knows of it: without that nobody can say what it requires."""
+    try:
+        return Check("lspc", True, version("lspc"))
+    except PackageNotFoundError:
+        source = Path(__file__).parents[2]
+        told = f"{__version__}, run from {source} without being installed: its requirements are not known"
+        return Check("lspc", False, told, f"{pip()} install {source}", optional=True)
 
 
 def _jax() -> str:
@@ -64,17 +84,46 @@ def _jax() -> str:
     return f"{jax.__version__} on {devices}"
 
 
-def core_requirements() -> dict[str, str]:
-    """What lspc itself says it needs: package name to pip requirement, such as `h5py` to `h5py>=3.11`."""
-    lines = [line for line in requires("lspc") or [] if "extra ==" not in line]
-    return {re.split(r"[^\w.-]", line, maxsplit=1)[0]: line for line in lines}
-
-
-def _package(name: str, requirement: str, optional: bool = False) -> Check:
+def find_requirements() -> dict[str, dict[str, str]]:
+    """What lspc says it needs: for each extra ("" is lspc itself) package name to pip requirement."""
     try:
-        return Check(name, True, version(name), optional=optional)
+        lines = requires("lspc") or []
     except PackageNotFoundError:
-        return Check(name, False, "not installed", f"pip install '{requirement}'", optional)
+        lines = []
+    needed: dict[str, dict[str, str]] = {}
+    for line in lines:
+        extra = re.search(r"""extra == ['"]([\w-]+)""", line)
+        requirement = line.partition(";")[0].strip()
+        packages = needed.setdefault(extra[1] if extra else "", {})
+        packages.setdefault(re.split(r"[^\w.-]", requirement, maxsplit=1)[0], requirement)
+    return needed
+
+
+def _package(name: str, requirement: str) -> Check:
+    return _look_into(name, lambda: _versions([name]), f"{pip()} install '{requirement}'")
+
+
+def _extra(name: str, packages: Sequence[str]) -> Check:
+    return _look_into(f"extra: {name}", lambda: _versions(packages), f"{pip()} install 'lspc[{name}]'", optional=True)
+
+
+def _versions(packages: Sequence[str]) -> str:
+    found = []
+    for name in packages:
+        try:
+            found.append(f"{name} {version(name)}" if len(packages) > 1 else version(name))
+        except PackageNotFoundError as error:
+            raise RuntimeError(f"{name} is not installed") from error
+    return ", ".join(found)
+
+
+def install_command(suite: Suite) -> str:
+    """What installs the simulator of a suite, or the Python that could."""
+    if sys.version_info[:2] > NEWEST_PYTHON:
+        newest = ".".join(map(str, NEWEST_PYTHON))
+        return f"python{newest} -m venv NAME: its packages have no wheels for later Pythons"
+    first = f"{pip()} install 'lspc[{suite.extra}]'"
+    return f"{first} && {pip()} install --no-deps {' '.join(suite.alone)}" if suite.alone else first
 
 
 def _simulator(suite: Suite) -> Check:
@@ -95,7 +144,7 @@ def _simulator(suite: Suite) -> Check:
         versions = ", ".join(f"{name} {version(name)}" for name in suite.distributions)
         return f"{versions}; {task.name} runs"
 
-    return _look_into(f"simulator: {suite.name}", look, suite.install, suite.optional)
+    return _look_into(f"simulator: {suite.name}", look, install_command(suite), optional=True)
 
 
 def _machine() -> Check:

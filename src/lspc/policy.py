@@ -4,6 +4,7 @@ The folder holds weights.safetensors and card.json (method, settings, data stati
 rebuilds the network's shape from the card and fills in the weights; nothing in the folder can run code.
 """
 
+import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -112,6 +113,29 @@ class TrainedPolicy:
         self._for_budget: dict[float, TrainedPolicy] = {}
         self.fallbacks = Counter[str]()
         """How often LSPC-S or zeros acted, because the action was not finite."""
+
+    def __repr__(self) -> str:
+        spec, seed = self.card["spec"], self.card.get("training_seed")
+        eps = f", eps {float(self.net.restriction):g}" if isinstance(self.net, LspcPolicy) else ""
+        sizes = f"{spec['observation_dim']} observations to {spec['action_dim']} actions in {self.action_bounds}"
+        return f"TrainedPolicy({self.variant} of {self.card['method']}{eps}, seed {seed}: {sizes}, {self.folder})"
+
+    def predict(self, observations: np.ndarray) -> np.ndarray:
+        """The deterministic action for one observation or a batch: `act` by the name that estimators give it."""
+        return self.act(observations)
+
+    def save(self, folder: str | Path) -> None:
+        """Copy the policy, calibration and certificates too, to a folder that `lspc.load_policy` opens.
+
+        Which eps it has is said when it is loaded.
+        """
+        if self.folder is None:
+            save(folder, self.net, self.card)
+            return
+        # The card last: a folder that has one is complete.
+        for path in sorted(self.folder.iterdir(), key=lambda path: path.name == CARD):
+            with files.atomic_path(Path(folder) / path.name) as temporary:
+                shutil.copyfile(path, temporary)
 
     def act(
         self,

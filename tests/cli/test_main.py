@@ -9,8 +9,8 @@ import pytest
 from helpers.cli import Cli
 
 VERBS = [
-    "inspect", "convert", "collect", "train", "evaluate", "calibrate", "pilot", "export", "render", "report", "bench",
-    "figure", "theory", "algos", "tasks", "doctor",
+    "inspect", "convert", "collect", "fit", "train", "evaluate", "calibrate", "pilot", "export", "render", "report",
+    "bench", "figure", "theory", "algos", "tasks", "runs", "completion", "doctor",
 ]  # fmt: skip
 
 
@@ -71,6 +71,12 @@ def test_version_and_no_arguments(cli: Cli) -> None:
             ["fly"],
             f"unknown verb 'fly': choose one of {', '.join(VERBS)}",
         ),
+        (["trian"], "unknown verb 'trian': did you mean train?"),
+        (["runs", "nowhere"], "no run is in nowhere: a run is a folder that `lspc train` made"),
+        (["calibrate", "nowhere", "--budget", "-1"], "a budget must be a number of 0 or more, not -1"),
+        (["tasks", "--config"], "--config needs the name of a TOML file, such as run.toml"),
+        (["train", "--config", "nowhere.toml"], "nowhere.toml: there is no such file"),
+        (["train", "--device", "tpu"], "--device tpu: "),
         (["collect", "--task", "BallRum", "--out", "a.hdf5"], "unknown task 'BallRum': did you mean BallRun"),
         (
             ["collect", "--task", "BallRun", "--out", "a.txt"],

@@ -20,6 +20,11 @@ FEWEST_NEAR = 10
 """Episodes near a budget below which the data cannot say what it takes to keep it."""
 
 
+def check_budget(budget: float) -> None:
+    if not math.isfinite(budget) or budget < 0:
+        raise UserError(f"a budget must be a number of 0 or more, not {budget:g}")
+
+
 @dataclass(frozen=True)
 class Point:
     """What is predicted of LSPC-O at one eps, for whole episodes and undiscounted."""
@@ -62,10 +67,16 @@ class Calibration:
     familiar_within: float
     """Distance to the nearest landmark beyond which a state is not like the data's."""
 
+    def __repr__(self) -> str:
+        low, high = self.curve[0], self.curve[-1]
+        return (
+            f"Calibration(seed {self.training_seed}: LSPC-O from eps {low.restriction:g}, cost {low.cost.mean:.3g}, "
+            f"to eps {high.restriction:g}, cost {high.cost.mean:.3g}; .choose(budget))"
+        )
+
     def choose(self, budget: float) -> Choice:
         """Of the eps up to the first whose upper bound exceeds the budget, the one with the most predicted reward."""
-        if not math.isfinite(budget) or budget < 0:
-            raise UserError(f"a budget must be a number of 0 or more, not {budget}")
+        check_budget(budget)
         near = int(np.sum(np.asarray(self.episode_costs) <= reach(budget, self.cost_margin.unit)))
         if near < FEWEST_NEAR:
             return Choice(

@@ -1,15 +1,17 @@
 """Calibrating a run: its eps for each budget, from the data it learned from, checked in the simulator if wanted."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from lspc.calibration import check, dynamics, fitted_q
-from lspc.calibration.choosing import Calibration, Choice
+from lspc import files
+from lspc.calibration import check, dynamics, fitted_q, storage
+from lspc.calibration.choosing import Calibration, Choice, check_budget
 from lspc.calibration.pipeline import calibrate_policy
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.policy import load_policy
+from lspc.policy import TrainedPolicy, load_policy
 from lspc.runs import Run
 from lspc.tasks import Task, get_task
 
@@ -23,6 +25,8 @@ class CalibratedRun(NamedTuple):
     """One for each budget."""
     verification: check.Verification | None
     task: Task | None
+    stored: bool = False
+    """Whether the curve was there already."""
 
 
 def calibrate_run(
@@ -38,22 +42,42 @@ def calibrate_run(
 ) -> CalibratedRun:
     """Predict cost and reward at every eps and choose one for each budget, the task's unless given.
 
-    `dataset` must be the one the run learned from; it is looked for where the run found it unless given.
+    `dataset` must be the one the run learned from; it is looked for where the run found it unless given. The curve
+    does not depend on the budgets: one that lies beside the policy, made with as many updates, is used again.
     """
+    for budget in budgets:
+        check_budget(budget)
     opened = Run.open(run)
     policy = load_policy(run, seed=seed)
-    dataset = opened.bound_actions(dataset) if dataset else opened.require_dataset()
     task = get_task(opened.task) if opened.task else None
     if verify and task is None:
         raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
+    dataset = None if dataset is None else opened.bound_actions(dataset)
+    found = _find_stored(policy, dataset, updates)
+    if stored := found is not None:
+        on_stage("stored curve", 1, 1)
+    else:
+        found = calibrate_policy(
+            policy, dataset or opened.require_dataset(), dynamics_config=dynamics.Config(updates=updates),
+            fitted_q_config=fitted_q.Config(updates=updates), on_progress=on_stage,
+        )  # fmt: skip
     opened.remember_budgets(budgets)
     budgets = budgets or opened.budgets(task)
-    found = calibrate_policy(
-        policy, dataset, dynamics_config=dynamics.Config(updates=updates),
-        fitted_q_config=fitted_q.Config(updates=updates), on_progress=on_stage,
-    )  # fmt: skip
     verified = _verify(opened.path, task, found, budgets, episodes, on_stage) if verify and task else None
-    return CalibratedRun(found, [found.choose(budget) for budget in budgets], verified, task)
+    return CalibratedRun(found, [found.choose(budget) for budget in budgets], verified, task, stored)
+
+
+def _find_stored(policy: TrainedPolicy, dataset: Dataset | None, updates: int) -> Calibration | None:
+    """The curve beside the policy, if it is what would be made now."""
+    learned_from = policy.card["dataset"]["fingerprint"]
+    if policy.folder is None or (dataset is not None and dataset.fingerprint != learned_from):
+        return None
+    try:
+        found = storage.load(policy.folder)
+    except UserError:  # none, or one of another policy or version
+        return None
+    wanted = files.as_json(asdict(fitted_q.Config(updates=updates)))
+    return found if files.as_json(found.settings) == wanted else None
 
 
 def _verify(

@@ -6,9 +6,11 @@ import signal
 import sys
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from lspc.cli.arguments import take_common
 from lspc.compile_cache import use_compilation_cache
 from lspc.errors import UserError, visible
 from lspc.version import __version__
@@ -17,6 +19,7 @@ VERBS = {
     "inspect": ("data", "check a dataset and show what is in it"),
     "convert": ("data", "write a dataset in another format"),
     "collect": ("data", "make a dataset in a simulator"),
+    "fit": ("fit", "all of it: from logs to a policy for a cost budget, and a report"),
     "train": ("train", "learn a policy from a dataset"),
     "evaluate": ("evaluate", "measure a run's policies in the simulator"),
     "calibrate": ("calibrate", "choose eps for a cost budget, from data alone"),
@@ -29,15 +32,22 @@ VERBS = {
     "theory": ("theory", "check the paper's bounds on finite CMDPs"),
     "algos": ("lists", "list the methods"),
     "tasks": ("lists", "list the benchmark's tasks"),
+    "runs": ("lists", "list runs: what they are, how far, what they cost"),
+    "completion": ("completion", "print what makes a shell complete lspc's verbs and options"),
     "doctor": ("lists", "say what is installed, and how to get what is missing"),
 }
 """The verb -> the module here that holds a function of that name, and one line about it."""
+ALL = ", ".join(VERBS)
 
 HELP = f"""lspc {__version__}: safe policies from logged, cost-labelled data
 
 usage: lspc VERB ...        (lspc VERB --help explains each)
 
 {{verbs}}
+
+Every verb also takes
+  --config FILE   options from a TOML file (steps = 500); the command line's win
+  --quiet         no progress bars and no notes; results, warnings and errors stay
 
 A first run:
   lspc train --preset cpu --out runs/first      learns from the bundled BallCircle data
@@ -54,19 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments[0] == "--version":
         print(__version__)
         return
-    verb, rest = arguments[0], arguments[1:]
     try:
-        if verb not in VERBS:
-            raise UserError(f"unknown verb {verb!r}: choose one of {', '.join(VERBS)}")
-        with _end_when_interrupted():
-            use_compilation_cache()
-            import tyro
-
-            function = getattr(importlib.import_module(f"lspc.cli.{VERBS[verb][0]}"), verb)
-            if verb == "train":  # until its loop takes over, nothing is written that an end would spoil
-                function(rest)
-                return
-        tyro.cli(function, args=rest, prog=f"lspc {verb}")
+        _call(arguments[0], *take_common(arguments[1:]))
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, OSError) as error:
@@ -76,6 +75,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt as stopped:
         print(f"\nlspc: {str(stopped) or 'stopped'}", file=sys.stderr)
         sys.exit(130)
+
+
+def _call(verb: str, rest: list[str], quiet: bool) -> None:
+    if verb not in VERBS:
+        near = get_close_matches(verb, VERBS, n=1)
+        raise UserError(f"unknown verb {verb!r}: {f'did you mean {near[0]}?' if near else f'choose one of {ALL}'}")
+    with ExitStack() as stack:
+        with _end_when_interrupted():
+            use_compilation_cache()
+            import tyro
+
+            function = getattr(importlib.import_module(f"lspc.cli.{VERBS[verb][0]}"), verb)
+            if quiet:
+                from lspc.report import terminal
+
+                stack.enter_context(terminal.quiet())
+            if verb == "train":  # until its loop takes over, nothing is written that an end would spoil
+                function(rest)
+                return
+        tyro.cli(function, args=rest, prog=f"lspc {verb}")
 
 
 @contextmanager

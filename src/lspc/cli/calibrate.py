@@ -27,7 +27,9 @@ def calibrate(
 
     Held-out episodes tell how far they can be trusted; no simulator is needed.
 
-    The result stays with the policy: policy.act(observation, budget=10).
+    The result stays with the policy: policy.act(observation, budget=10). Other budgets
+
+    use the same curve, at once.
 
     Args:
         run: The folder of a finished LSPC run.
@@ -46,10 +48,12 @@ def calibrate(
 
     dataset = open_dataset(data, opening) if data else None
     with terminal.progress() as bars:
-        found, choices, verified, task = calibrate_run(
+        found, choices, verified, task, stored = calibrate_run(
             run, dataset, budgets=budget, seed=seed, updates=updates, verify=verify, episodes=episodes,
             on_stage=lambda what, done, total: bars.show("calibrating", done, total, what),
         )  # fmt: skip
+    if stored:
+        terminal.note("the curve was there already: nothing was learned anew")
     picture = figure or run / "calibration.png"
     calibration_figure(found, choices, verified, picture, task.name if task else run.name)
     if json:

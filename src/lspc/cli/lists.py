@@ -1,9 +1,13 @@
-"""`lspc doctor`, `tasks`, `algos`: what there is."""
+"""`lspc doctor`, `tasks`, `algos`, `runs`: what there is."""
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
 
-from lspc.cli.common import Json, print_json
+import tyro
+
+from lspc.cli.common import Json, print_json, shown
 
 
 def doctor(json: Json = False) -> None:
@@ -59,3 +63,26 @@ def algos(json: Json = False) -> None:
     from lspc.report import terminal
 
     terminal.output().print(terminal.methods_table(METHODS))
+
+
+def runs(
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, shown("[FOLDER ...]", "runs")] = (Path("runs"),),
+    json: Json = False,
+) -> None:
+    """List the runs in folders: how far they are, their measured cost and reward.
+
+    Below each stand the settings in which runs of its method are not all alike.
+
+    Args:
+        folders: Run folders, or folders with runs in or below them.
+        json: Print JSON instead of a table.
+    """
+    from lspc.runs.overview import list_runs
+
+    listed = list_runs(folders)
+    if json:
+        print_json([{**asdict(each), "path": str(each.path)} for each in listed])
+        return
+    from lspc.report import terminal
+
+    terminal.output().print(terminal.runs_table(listed))

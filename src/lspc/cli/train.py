@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from inspect import getdoc
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from lspc.cli.common import AS_NAMED, Opening, open_dataset, shown
+from lspc.cli.common import AS_NAMED, Json, Opening, open_dataset, shown
 from lspc.errors import UserError
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
 
@@ -38,6 +38,10 @@ class TrainOptions:
     """Measure the policies every so many updates, for `lspc figure training-curves`."""
     evaluate_episodes: int = 5
     """Episodes of each such measurement."""
+    device: Annotated[Literal["cpu", "gpu", "tpu"] | None, shown("KIND", "what JAX finds best")] = None
+    """Compute on: cpu, gpu or tpu."""
+    dry_run: Json = False
+    """Only check everything, and say what would be done."""
     track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()
     """Also send the metrics to: tensorboard, wandb, csv."""
 
@@ -45,10 +49,13 @@ class TrainOptions:
 def train(arguments: Sequence[str]) -> None:
     """Learn a policy from a dataset; if interrupted, the same command continues.
 
+    With more --steps a finished run goes on, as if it had been asked for them at once.
+
     The method's settings follow, with the values this preset and task give them.
     """
     from lspc import algos, api, data, training
     from lspc.report import terminal
+    from lspc.report.terminal import show_training
     from lspc.training import devices, settings
 
     options, task, given = _parse(arguments)
@@ -57,39 +64,38 @@ def train(arguments: Sequence[str]) -> None:
     threads = devices.choose_threads(asked, len(options.seeds), config)
     devices.use_threads(threads, len(options.seeds))
     devices.use_one_device_per_seed(len(options.seeds))
+    devices.use(options.device)
     opened = open_dataset(options.data or data.bundled_file(), options.opening)
     dataset = training.fit_to_task(opened, task)
     for warning in dataset.warnings[len(opened.warnings) :]:
         terminal.warn(warning)
-    terminal.note(
+    foreseen = api.foresee(
+        dataset, options.out, algo=options.algo, preset=options.preset, task=options.task, seeds=options.seeds,
+        sweep=options.sweep, **given,
+    )  # fmt: skip
+    tell = terminal.say if options.dry_run else terminal.note
+    tell(
         f"{options.algo} on {dataset.source} ({len(dataset.episodes)} episodes): {config.steps} updates of "
-        f"{config.batch_size}, seeds {' '.join(map(str, options.seeds))}, threads {threads}, into {options.out}"
+        f"{config.batch_size}, seeds {' '.join(map(str, options.seeds))}, threads {threads}"
     )
     for name, source in provenance.items():
-        terminal.note(f"  {name} = {getattr(config, name)}  ({source})")
+        tell(f"  {name} = {getattr(config, name)}  ({source})")
+    for out, (words, _) in foreseen.items():
+        tell(f"{out}: {words}")
+    if options.dry_run:
+        return
     with terminal.progress() as bars:
-        bars.show("training", 0, config.steps, "compiling")
-
-        def show(now: training.Progress) -> None:
-            losses: dict[str, float] = {}  # one of each part, which is what a line has room for
-            for name, value in now.metrics.items():
-                if name.endswith("loss"):
-                    losses.setdefault(name.split("/")[0], value)
-            told = " ".join(f"{part} {value:.2g}" for part, value in losses.items())
-            for alarm in now.alarms:
-                terminal.warn(alarm)
-            bars.show("training", now.step, note=f"{now.updates_per_second:.0f}/s, loss: {told}")
-
+        finished = all(each.finished for each in foreseen.values())
         api.train(
             dataset, options.out, algo=options.algo, preset=options.preset, task=options.task, seeds=options.seeds,
             sweep=options.sweep, evaluate_every=options.evaluate_every, evaluate_episodes=options.evaluate_episodes,
-            trackers=options.track, on_progress=show, **given,
+            trackers=options.track, on_progress=None if finished else show_training(bars, config.steps), **given,
         )  # fmt: skip
-    done = [str(options.out / name) for name in settings.parse_sweep(options.sweep)]
     if task or options.algo != "lspc":
-        terminal.note(f"done: lspc evaluate {' '.join(done)}{'' if task else ' --on MODULE:CALLABLE'}")
+        runs = " ".join(map(str, foreseen))
+        terminal.note(f"done: lspc evaluate {runs}{'' if task else ' --on MODULE:CALLABLE'}")
     else:  # LSPC needs no simulator to say what it will cost
-        terminal.note(f"done: lspc calibrate {done[0]} --budget COST")
+        terminal.note(f"done: lspc calibrate {next(iter(foreseen))} --budget COST")
 
 
 def _parse(arguments: Sequence[str]) -> tuple[TrainOptions, Task | None, dict[str, Any]]:

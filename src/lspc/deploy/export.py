@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -33,10 +34,7 @@ def export(
         if choice.restriction is None:
             raise UserError(f"budget {budget:g}: {choice.why}")
         policy = policy.at(choice.restriction)
-    try:
-        from lspc.deploy import onnx_policies
-    except ImportError as error:
-        raise UserError("onnx is not installed: pip install 'lspc[deploy]'") from error
+    onnx_policies = require_onnx()
     name = evaluation.policy_name(policy.variant, policy.card["config"])
     model = onnx_policies.build(
         policy.net, fixed=choice is not None, facts=_facts(policy, name, choice), bounds=policy.action_bounds
@@ -48,6 +46,15 @@ def export(
     measured = _measure(run, policy, name, choice)
     write_card(card, Exported(out.name, name, policy, calibration, choice, measured))
     return out, card
+
+
+def require_onnx() -> ModuleType:
+    """What builds the graphs, or a word on how to get it."""
+    try:
+        from lspc.deploy import onnx_policies
+    except ImportError as error:
+        raise UserError("onnx is not installed: pip install 'lspc[deploy]'") from error
+    return onnx_policies
 
 
 def _check_exportable(run: Path, policy: TrainedPolicy, budget: float | None) -> None:

@@ -34,9 +34,8 @@ def check(out: Path) -> None:
         try:
             import cv2  # noqa: F401
         except ImportError as error:
-            raise UserError(
-                "writing .mp4 needs opencv-python-headless: `make simulators`, or choose a .gif"
-            ) from error
+            told = f"{out}: .mp4 needs OpenCV: pip install 'lspc[video]', or choose a .gif"
+            raise UserError(told) from error
 
 
 def film(

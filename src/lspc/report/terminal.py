@@ -1,8 +1,9 @@
 """What the terminal shows: tables and lines on standard output, progress bars and warnings on standard error."""
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -29,8 +30,10 @@ if TYPE_CHECKING:  # a table of tasks should not wait for JAX
     from lspc.calibration.choosing import Calibration, Choice
     from lspc.doctor import Check
     from lspc.evaluation import Summary
+    from lspc.runs.overview import Overview
     from lspc.runs.statistics import Interval
     from lspc.tasks import Task
+    from lspc.training import Progress as TrainingProgress
 
 
 BARS, ASCII_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#"
@@ -55,13 +58,27 @@ def say(line: str) -> None:
     output().print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
 
-def note(line: str, style: str | None = None) -> None:
+_quiet = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet(wanted: bool = True) -> Generator[None]:
+    """Inside `with`, neither notes nor progress bars: results, warnings and errors alone."""
+    before = _quiet.set(wanted)
+    try:
+        yield
+    finally:
+        _quiet.reset(before)
+
+
+def note(line: str) -> None:
     """One line on standard error, not wrapped either: it may be a command to copy."""
-    errors().print(visible(line), style=style, highlight=False, markup=False, soft_wrap=True)
+    if not _quiet.get():
+        errors().print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def warn(line: str) -> None:
-    note(line, "yellow")
+    errors().print(visible(line), style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
 class Bars:
@@ -83,7 +100,7 @@ class Bars:
                 table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
             ),
         ]
-        self._display = Progress(*columns, console=errors(), expand=True)
+        self._display = Progress(*columns, console=errors(), expand=True, disable=_quiet.get())
         self._bars: dict[str, TaskID] = {}
 
     def show(self, bar: str, done: float | None = None, total: float | None = None, note: str | None = None) -> None:
@@ -119,6 +136,23 @@ def progress(*, counted: bool = False) -> Generator[Bars]:
         yield bars
     finally:
         bars.close()
+
+
+def show_training(bars: Bars, total: int, bar: str = "training") -> "Callable[[TrainingProgress], None]":
+    """A listener for `lspc.train` that moves a bar."""
+    bars.show(bar, 0, total, "compiling")
+
+    def show(now: "TrainingProgress") -> None:
+        losses: dict[str, float] = {}  # one of each part, which is what a line has room for
+        for name, value in now.metrics.items():
+            if name.endswith("loss"):
+                losses.setdefault(name.split("/")[0], value)
+        told = " ".join(f"{part} {value:.2g}" for part, value in losses.items())
+        for alarm in now.alarms:
+            bars.warn(alarm)
+        bars.show(bar, now.step, now.total, f"{now.updates_per_second:.0f}/s, loss: {told}")
+
+    return show
 
 
 def evaluation_table(rows: "Sequence[Summary]", name: str) -> Table:
@@ -159,12 +193,12 @@ def calibration_table(
 ) -> Table:
     """One row for each budget; what could not be chosen says why."""
     table = Table(title="eps for a cost budget: estimates from logs", box=box.SIMPLE_HEAD, padding=(0, 1))
-    names = ["budget", "eps", "predicted cost", "predicted reward"]
+    names, refused = ["budget", "eps", "predicted cost", "predicted reward"], ""
     for name in [*names, "true cost", "best eps", "reward lost"] if verified else names:
         table.add_column(name, justify="right")
     for number, choice in enumerate(choices):
         if choice.cost is None or choice.reward is None:
-            row = [f"{choice.budget:g}", "none", f"[yellow]{plain(choice.why)}", ""]
+            row = [f"{choice.budget:g}", "none", "-", "-"]
         else:
             row = [
                 f"{choice.budget:g}",
@@ -180,6 +214,9 @@ def calibration_table(
                 "-" if verdict.reward_lost is None else f"{verdict.reward_lost:.0%}",
             ]
         table.add_row(*row)
+    for choice in choices:
+        if choice.restriction is None:
+            refused += f"Budget {choice.budget:g}: {plain(choice.why)}.\n\n"
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
         f"In brackets: {found.confidence:.0%} intervals, which nothing guarantees (`lspc pilot` proves). "
@@ -193,7 +230,7 @@ def calibration_table(
             f"{len(verified.truths)} costs and {verified.reward_coverage:.0%} of the rewards lie in their interval. "
             "Best eps, reward lost: against choosing with the simulator."
         )
-    table.caption = caption
+    table.caption = refused + caption
     return table
 
 
@@ -292,11 +329,32 @@ def tasks_table(tasks: "Sequence[Task]", installed: dict[str, bool]) -> Table:
     return table
 
 
+def runs_table(runs: "Sequence[Overview]") -> Table:
+    """A line for each run, and below it the settings in which they differ."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), caption_justify="left")
+    table.add_column("run", overflow="fold", ratio=1)
+    for name in ("method", "seeds", "updates", "state", "cost", "reward"):
+        table.add_column(name, no_wrap=True, justify="right" if name in ("updates", "cost", "reward") else "left")
+    for run in runs:
+        state = "unfinished" if not run.finished else "calibrated" if run.calibrated else "trained"
+        state = f"proved {'/'.join(run.certified)}" if run.finished and run.certified else state
+        differs = ", ".join(f"{name} {value}" for name, value in run.differs.items())
+        words = f"{plain(run.path)}\n[dim]{plain(run.task or run.data)}{plain(': ' + differs if differs else '')}"
+        seeds = " ".join(map(str, run.seeds)) if len(run.seeds) < 4 else f"{len(run.seeds)} seeds"
+        numbers = ["-" if number is None else f"{number:.4g}" for number in (run.cost, run.reward)]
+        table.add_row(words, run.method, seeds, f"{run.updates}/{run.steps}", state, *numbers)
+    table.caption = "cost, reward: mean of a whole episode as measured, deterministic actions, the run's own eps."
+    return table
+
+
 def doctor_table(checks: "Sequence[Check]") -> Table:
-    table = Table(title="lspc doctor")
-    for name in ("", "what", "found", "how to fix it"):
-        table.add_column(name)
+    """What there is, a line each; below what is missing, the command that installs it, whole, to be copied."""
+    table = Table(title="lspc doctor", box=box.SIMPLE_HEAD, padding=(0, 1), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for check in checks:
         mark = "[green]ok" if check.ok else "[yellow]-" if check.optional else "[red]missing"
-        table.add_row(mark, *map(plain, (check.name, check.detail, "" if check.ok else check.fix)))
+        fix = "" if check.ok else f"\n[bold]{plain(check.fix)}"
+        table.add_row(mark, plain(check.name), plain(check.detail) + fix)
     return table

@@ -1,5 +1,6 @@
 """Where everything of a run lies: the names of its files and folders, spelled here and nowhere else."""
 
+import shutil
 from pathlib import Path
 
 from lspc.errors import UserError
@@ -28,6 +29,18 @@ CERTIFICATE = "certificate-"
 """How the name of a certificate in a policy's folder begins, after `lspc pilot`; the budget follows."""
 
 
+def set_aside(run: Path, updates: int) -> None:
+    """Put what speaks of the policy after so many updates beside it, under names that nothing reads."""
+    policies = policy_folder(run, 0).parent
+    for path in (run / EVALUATIONS, run / VERIFICATION, policies):
+        aside = path.with_name(f"{path.stem}-at-{updates}{path.suffix}")
+        if path.is_dir():
+            shutil.rmtree(aside, ignore_errors=True)  # the same policy, if a kill came in between
+            path.rename(aside)
+        elif path.exists():
+            path.replace(aside)
+
+
 def config_path(run: Path) -> Path:
     return run / CONFIG
 
@@ -43,6 +56,12 @@ def find_runs(folder: Path) -> list[Path]:
 
 def checkpoint_path(run: Path, updates: int) -> Path:
     return run / f"{CHECKPOINT}{updates:09d}.safetensors"
+
+
+def updates_of(checkpoint: Path) -> int:
+    """How many updates a checkpoint is of, by its name; 0 if that says nothing."""
+    digits = checkpoint.stem.removeprefix(CHECKPOINT)
+    return int(digits) if digits.isdecimal() else 0
 
 
 def checkpoint_paths(run: Path) -> list[Path]:

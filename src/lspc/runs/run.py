@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lspc import algos, data, files
 from lspc.algos.base import Spec
@@ -22,6 +22,14 @@ from lspc.version import __version__
 
 STORE_WAIT = 60.0
 """Seconds: far longer than another process needs to store its records."""
+
+
+class Foreseen(NamedTuple):
+    """What training would do in a folder."""
+
+    words: str
+    finished: bool = False
+    """Whether there is nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +116,54 @@ class Run:
         return identity(self.method, self.seeds, self.dataset.fingerprint, self.config)
 
     def claim(self) -> None:
-        """Take a fresh folder, or make sure that the run in it is this one."""
+        """Take a fresh folder, or make sure that the run in it is this one; one of fewer updates is extended.
+
+        What a run has learned after so many updates does not depend on how many follow, so it goes on from there.
+        What was measured of its policy so far is set aside.
+        """
         if layout.is_run(self.path):
-            Run.open(self.path).check_same(self.identity())
+            there = self.check_folder()
+            if there is not None and there.steps < self.steps:
+                layout.set_aside(self.path, there.steps)
+                files.write_json(layout.config_path(self.path), files.seal(self.describe()))
             return
         if self.checkpoint_paths():
             raise UserError(
                 f"{self.path} has checkpoints but no {layout.CONFIG}; choose another --out or delete that folder"
             )
         files.write_json(layout.config_path(self.path), files.seal(self.describe()))
+
+    def check_folder(self) -> "Run | None":
+        """The run that is in the folder already, if there is one; one that this cannot go on with is refused."""
+        if not layout.is_run(self.path):
+            return None
+        there = Run.open(self.path)
+        wanted = self.identity()
+        fewer = there.steps < self.steps
+        there.check_same({**wanted, "steps": there.steps} if fewer else wanted)
+        return there
+
+    @property
+    def steps(self) -> int:
+        """How many updates it has when it is finished."""
+        return self.config["steps"]
+
+    def updates_done(self) -> int:
+        """How many updates its last checkpoint is of."""
+        paths = self.checkpoint_paths()
+        return layout.updates_of(paths[-1]) if paths else 0
+
+    def foresee(self) -> "Foreseen":
+        """What training this planned run would do."""
+        there = self.check_folder()
+        if there is None:
+            return Foreseen(f"a new run of {self.steps} updates")
+        done = there.updates_done()
+        if there.steps < self.steps:
+            return Foreseen(f"goes on from update {done} to {self.steps} (it was to have {there.steps})")
+        if there.is_finished():
+            return Foreseen(f"finished already, with {self.steps} updates; more --steps go on with it", True)
+        return Foreseen(f"goes on from update {done} of {self.steps}")
 
     def check_same(self, wanted: Mapping[str, Any]) -> None:
         """Refuse to go on in this run's folder with a run of another identity."""

@@ -5,6 +5,8 @@ Adding a suite: write its adapter (a `Simulator` of lspc.sims), add an entry bel
 
 from dataclasses import dataclass
 
+NEWEST_PYTHON = (3, 11)
+"""The last Python that the simulators' packages have wheels for."""
 DEFAULT_BUDGETS = (10, 20, 40)
 """The cost budgets of an episode where no task is known that names its own."""
 
@@ -26,16 +28,16 @@ class Suite:
     """What it needs, by import name."""
     distributions: tuple[str, ...]
     """What it needs, by the names that pip knows, where the version matters."""
-    install: str
-    """The command that installs it."""
+    extra: str
+    """The extra of lspc that installs what it needs."""
+    alone: tuple[str, ...]
+    """What must be installed without its own requirements, which contradict each other and Python 3.11."""
     trial_task: str
     """The task that `lspc doctor` tries."""
     collect_steps: int
     """Steps per agent of `lspc collect`: more where episodes are long, fewer where the simulator is slow."""
     one_world_per_process: bool = False
     """Whether its engine holds a single world at a time."""
-    optional: bool = True
-    """Whether a machine without it counts as healthy."""
 
 
 _ALL = (
@@ -47,10 +49,10 @@ _ALL = (
         adapter="lspc.sims.bullet:BulletSimulator",
         packages=("bullet_safety_gym", "pybullet"),
         distributions=("bullet-safety-gym", "pybullet"),
-        install="pip install bullet-safety-gym==1.4.0 pybullet==3.2.7",
+        extra="bullet",
+        alone=(),
         trial_task="BallRun",
         collect_steps=150_000,
-        optional=False,
     ),
     Suite(
         name="safety_gymnasium",
@@ -60,7 +62,8 @@ _ALL = (
         adapter="lspc.sims.safety_gymnasium:SafetyGymnasiumSimulator",
         packages=("safety_gymnasium", "mujoco"),
         distributions=("safety-gymnasium", "mujoco"),
-        install="make simulators",
+        extra="safety-gymnasium",
+        alone=("safety-gymnasium==0.4.1",),
         trial_task="PointCircle1",
         collect_steps=300_000,
     ),
@@ -72,7 +75,8 @@ _ALL = (
         adapter="lspc.sims.metadrive:MetaDriveSimulator",
         packages=("metadrive", "panda3d", "pygame"),
         distributions=("metadrive-simulator", "panda3d"),
-        install="make simulators",
+        extra="metadrive",
+        alone=("metadrive-simulator==0.2.6.0",),
         trial_task="easysparse",
         collect_steps=30_000,
         one_world_per_process=True,

@@ -25,6 +25,25 @@ SMALL = 256 * 256
 """Batch size times the widest layer up to which a second thread gains little."""
 
 
+def use(device: str | None) -> None:
+    """Compute on devices of this kind (cpu, gpu, tpu) from now on; none leaves the choice to JAX."""
+    if device is None:
+        return
+    before = jax.config.read("jax_platforms")
+    try:
+        jax.config.update("jax_platforms", device)
+        found = jax.default_backend()
+    except RuntimeError:
+        found = None
+    if found != device:
+        jax.config.update("jax_platforms", before)
+        if found is None:
+            raise UserError(f"--device {device}: JAX finds none on this machine; `lspc doctor` shows what it finds")
+        raise UserError(
+            f"--device {device}: this process computes on {found} already; choose the device before anything else"
+        )
+
+
 def use_one_device_per_seed(seeds: int) -> None:
     """On a machine without accelerators, make a device of each core, up to one per seed.
 

@@ -105,13 +105,8 @@ def train_runs(
     tracking.make_trackers(trackers)  # one that cannot be used is told before any folder is made
     if on_progress is None and (warning := cost_warning(dataset.costs)):  # the command line has shown it already
         warnings.warn(f"{dataset.source}: {warning}", stacklevel=2)
-    dataset = fit_to_task(dataset, task)
-    module, planned, learned = algos.get(method), [], dataset
-    for out, (config, provenance) in settings.items():
-        _check_request(dataset, config, seeds, task)
-        learned = module.prepare(dataset, config)
-        run = Run.plan(out, dataset, learned, config, method=method, seeds=seeds, task=task, provenance=provenance)
-        planned.append(_Planned(run, config))
+    module = algos.get(method)
+    planned, learned = plan_runs(dataset, settings, method=method, seeds=seeds, task=task)
     with ExitStack() as stack:
         for run, _ in planned:
             stack.enter_context(files.locked(run.path))
@@ -122,6 +117,20 @@ def train_runs(
             states = _train(module, learned.scale_actions(), unfinished, trackers, interim, on_progress)
             for (run, _), state in zip(unfinished, states, strict=True):
                 _save_policies(module, run, state)
+
+
+def plan_runs(
+    dataset: Dataset, settings: Mapping[Path, Resolved], *, method: str, seeds: Sequence[int], task: Task | None
+) -> tuple[list[_Planned], Dataset]:
+    """The runs that training would make, and the data they learn from; what cannot be trained is refused here."""
+    dataset = learned = fit_to_task(dataset, task)
+    planned = []
+    for out, (config, provenance) in settings.items():
+        _check_request(dataset, config, seeds, task)
+        learned = algos.get(method).prepare(dataset, config)
+        run = Run.plan(out, dataset, learned, config, method=method, seeds=seeds, task=task, provenance=provenance)
+        planned.append(_Planned(run, config))
+    return planned, learned
 
 
 def fit_to_task(dataset: Dataset, task: Task | None) -> Dataset:
@@ -147,7 +156,8 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
     told: set[str] = set()
     with _stop_requests() as stop, _open_logs(runs, trackers, step) as logs:
         while step < total:
-            length, began = min(CHUNK, total - step), time.perf_counter()
+            # Up to a multiple of CHUNK: a run that was extended has the borders it would have had at once.
+            length, began = min(CHUNK - step % CHUNK, total - step), time.perf_counter()
             states, on_device = chunk(states, jnp.asarray(seeds), table, jnp.asarray(step), length=length)
             metrics = [{name: np.asarray(values).tolist() for name, values in each.items()} for each in on_device]
             speed = length / (time.perf_counter() - began)

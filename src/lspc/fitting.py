@@ -1,0 +1,156 @@
+"""From logs to a policy for a budget in one call: train, calibrate, export, report, into one folder.
+
+Every stage keeps what it made, so a call that was killed goes on where it was: training from its last checkpoint, a
+finished calibration is read again, and the rest takes seconds.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lspc import algos, files, training
+from lspc.calibration.choosing import Calibration, Choice, check_budget
+from lspc.calibration.run import calibrate_run
+from lspc.data import Dataset
+from lspc.deploy.export import export, require_onnx
+from lspc.errors import UserError
+from lspc.policy import TrainedPolicy, load_policy
+from lspc.report import page
+from lspc.runs import layout
+from lspc.tasks import Task
+from lspc.training import settings
+
+MODEL, CARD, REPORT = "policy.onnx", "policy.md", "report.html"
+DONE = "fit.json"
+"""Written last: what was asked for, in a folder that has all of it."""
+METHOD = "lspc"
+"""The one that serves a budget chosen afterwards."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A policy for a cost budget, with what is known about it.
+
+    `act` and `predict` keep to the budget by the eps that was chosen for it; where the logs allow none they refuse,
+    and `choice.why` says why.
+    """
+
+    folder: Path
+    """The run: everything below is in it."""
+    policy: TrainedPolicy
+    """LSPC-O, for every budget."""
+    choice: Choice
+    """The budget, the eps chosen for it, the cost and reward estimated from the logs."""
+
+    @property
+    def budget(self) -> float:
+        return self.choice.budget
+
+    @property
+    def calibration(self) -> Calibration:
+        """Cost and reward estimated at every eps."""
+        return self.policy.calibration
+
+    @property
+    def onnx(self) -> Path | None:
+        """The file that runs elsewhere; none where no eps fits."""
+        return _there(self.folder / MODEL)
+
+    @property
+    def card(self) -> Path | None:
+        """What that file is, in words."""
+        return _there(self.folder / CARD)
+
+    @property
+    def report(self) -> Path:
+        """The page to open in a browser."""
+        return self.folder / REPORT
+
+    @property
+    def certificate(self) -> dict[str, Any] | None:
+        """What `lspc.pilot` proved with real episodes for this budget; none until then."""
+        folder = self.policy.folder
+        place = None if folder is None else _there(layout.certificate_path(folder, self.budget))
+        return None if place is None else files.read_json(place)
+
+    def act(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The action for one observation or a batch, in the plant's units."""
+        return self.policy.act(observation, rng, budget=self.budget)
+
+    predict = act
+
+    @staticmethod
+    def load(folder: str | Path) -> "Fitted":
+        """What `lspc.fit` left in a folder."""
+        if not (Path(folder) / DONE).exists():
+            raise UserError(f"{folder}: no finished `lspc fit` is in it; run that again to go on")
+        done = files.read_json(Path(folder) / DONE)
+        policy = load_policy(folder, seed=done["seed"])
+        return Fitted(Path(folder), policy, policy.calibration.choose(done["budget"]))
+
+    def __repr__(self) -> str:
+        proved = ", certified" if self.certificate else ""
+        return f"Fitted({str(self.folder)!r}, budget {self.budget:g}: {self.choice.why}{proved})"
+
+
+def _there(path: Path) -> Path | None:
+    return path if path.exists() else None
+
+
+OnStage = Callable[[str, int, int, str], None]
+"""Hears the stage, how much of it is done, all of it, and what it is at."""
+
+
+def no_stage(stage: str, done: int, total: int, words: str) -> None:
+    """Hears nothing."""
+
+
+def fit(
+    dataset: Dataset,
+    out: Path,
+    budget: float,
+    *,
+    task: Task | None,
+    preset: str,
+    seed: int,
+    updates: int,
+    overrides: Mapping[str, Any],
+    on_stage: OnStage,
+    on_warning: Callable[[str], None],
+) -> Fitted:
+    """Train LSPC, choose eps for the budget, write ONNX, card and report; a killed call goes on where it was."""
+    check_budget(budget)
+    require_onnx()  # before minutes of work, not after
+    resolved = settings.resolve(algos.get(METHOD), preset, task, overrides)
+
+    def hear(now: training.Progress) -> None:
+        on_stage("training", now.step, now.total, f"{now.updates_per_second:.0f}/s")
+        for alarm in now.alarms:
+            on_warning(alarm)
+
+    _forget_other_budget(out, budget)
+    on_stage("training", 0, resolved.config.steps, "compiling")
+    training.train_each(dataset, {out: resolved}, method=METHOD, seeds=(seed,), task=task, on_progress=hear)
+    calibrated = calibrate_run(
+        out, training.fit_to_task(dataset, task), budgets=(budget,), seed=seed, updates=updates,
+        on_stage=lambda what, done, total: on_stage("calibrating", done, total, what),
+    )  # fmt: skip
+    (choice,) = calibrated.choices
+    if choice.restriction is not None:
+        on_stage("exporting", 0, 1, MODEL)
+        export(out, out / MODEL, budget=budget, seed=seed)
+    on_stage("reporting", 0, 1, REPORT)
+    page.write([out], out / REPORT, film=False)
+    files.write_json(out / DONE, {"budget": budget, "seed": seed})
+    on_stage("reporting", 1, 1, REPORT)
+    return Fitted(out, load_policy(out, seed=seed), choice)
+
+
+def _forget_other_budget(out: Path, budget: float) -> None:
+    """Remove the policy of another budget: where this one allows none, none may lie there."""
+    if (out / DONE).exists() and files.read_json(out / DONE)["budget"] != budget:
+        for name in (DONE, MODEL, CARD):
+            (out / name).unlink(missing_ok=True)
