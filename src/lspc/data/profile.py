@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lspc.data import mapped
 from lspc.data.dataset import FIELDS, Dataset
 from lspc.data.validate import budget_warning
 
@@ -28,7 +29,7 @@ def profile(dataset: Dataset, thresholds: Sequence[float]) -> dict[str, Any]:
             name: float(dataset.returns[mask].max()) if mask.any() else None for name, mask in inside.items()
         },
         "columns": _columns(dataset),
-        "duplicates": dataset.transitions - len(np.unique(_rows_as_bytes(dataset))),
+        "duplicates": dataset.transitions - len(np.unique(_hash_rows(dataset))),
         "fingerprint": dataset.fingerprint,
         "problems": [*dataset.warnings, *([over_budget] if over_budget else [])],
     }
@@ -40,22 +41,32 @@ def _columns(dataset: Dataset) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = []
     for role, array in (("observations", dataset.observations), ("actions", dataset.actions)):
         names = named.get(role) or [f"{role}_{i}" for i in range(array.shape[1])]
-        told += [_range(name, role, column) for name, column in zip(names, array.T, strict=True)]
-    told.append(_range(named.get("reward", "rewards"), "reward", dataset.rewards))
-    told.append(_range(named.get("cost", "costs"), "cost", dataset.costs))
+        told += _ranges(names, role, array)
+    told += _ranges([named.get("reward", "rewards")], "reward", dataset.rewards[:, None])
+    told += _ranges([named.get("cost", "costs")], "cost", dataset.costs[:, None])
     return told
 
 
-def _range(name: str, role: str, values: NDArray[Any]) -> dict[str, Any]:
-    mean = float(values.mean(dtype=np.float64))
-    return {"name": name, "role": role, "min": float(values.min()), "max": float(values.max()), "mean": mean}
+def _ranges(names: Sequence[str], role: str, array: NDArray[Any]) -> list[dict[str, Any]]:
+    (low, high), (mean, _) = mapped.extremes(array), mapped.moments(array)
+    values = zip(names, low.tolist(), high.tolist(), mean.tolist(), strict=True)
+    return [{"name": name, "role": role, "min": a, "max": b, "mean": m} for name, a, b, m in values]
 
 
-def _rows_as_bytes(dataset: Dataset) -> NDArray[Any]:
-    """Every transition as one value: equal transitions have equal ones."""
-    columns = [getattr(dataset, name).reshape(dataset.transitions, -1).astype(np.float32) for name in FIELDS]
-    rows = np.ascontiguousarray(np.concatenate(columns, axis=1) + np.float32(0))  # -0 and 0 are equal
-    return rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
+def _hash_rows(dataset: Dataset) -> NDArray[np.uint64]:
+    """64 bits of every transition: equal ones have equal bits, and different ones hardly ever."""
+    arrays = [getattr(dataset, name) for name in FIELDS]
+    width = sum(array[:1].size for array in arrays)
+    factors = np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) | np.uint64(1)
+    hashes = np.zeros(dataset.transitions, np.uint64)
+    for rows in mapped.blocks(*arrays):
+        parts = [array[rows].reshape(rows.stop - rows.start, -1).astype(np.float32) for array in arrays]
+        bits = (np.concatenate(parts, axis=1) + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 and 0 are equal
+        bits *= factors
+        bits ^= bits >> np.uint64(32)
+        bits *= np.uint64(0x9E3779B97F4A7C15)
+        hashes[rows] = bits.sum(axis=1)
+    return hashes
 
 
 def _spread(values: NDArray[Any]) -> dict[str, float]:

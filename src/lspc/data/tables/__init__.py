@@ -3,14 +3,16 @@
 from lspc.data.tables.columns import Columns, parse_columns
 from lspc.data.tables.dataset import check_table, open_table
 from lspc.data.tables.proposal import propose_columns
-from lspc.data.tables.reading import import_arrow, read_arrow
-from lspc.data.tables.table import Column, Table, Unusable, join_tables
+from lspc.data.tables.reading import import_arrow, read_arrow, read_in_parts
+from lspc.data.tables.table import Column, Table, Unusable, add_file_column, check_same_columns, join_tables
 
 __all__ = [
     "Column",
     "Columns",
     "Table",
     "Unusable",
+    "add_file_column",
+    "check_same_columns",
     "check_table",
     "import_arrow",
     "join_tables",
@@ -18,4 +20,5 @@ __all__ = [
     "parse_columns",
     "propose_columns",
     "read_arrow",
+    "read_in_parts",
 ]
