@@ -1,7 +1,7 @@
-"""Where batches come from: a table on the device, or rows that a thread gathers on the host while the device computes.
+"""Where batches come from: a table on the device, or rows that the host gathers while the device computes.
 
-Which rows an update learns from depends on its seed and number alone, so that both ways draw the same ones. A table may
-be any tree of arrays; in place of those that are larger than memory it has `HostRows`.
+Which rows an update learns from depends on its seed and number alone, so that both ways draw the same ones. A table
+may be any tree of arrays; in place of those that are larger than memory it has `HostRows`.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,13 +93,15 @@ class Source:
     `draw(table, lane, update)` draws the batch of an update in one lane: a training seed, a member of an ensemble.
     """
 
-    def __init__(self, table: Any, draw: Callable[[Any, Array, Array], Any], lanes: Sequence[int], chunk: int) -> None:
+    def __init__(
+        self, table: Any, draw: Callable[[Any, Array, Array], Any], lanes: Sequence[int], chunk: int
+    ) -> None:
         self.resident = _replace(table, HostRows, lambda _: Drawn())
         """What is put on the device."""
         found = [node for node in jax.tree.leaves(table) if isinstance(node, HostRows)]
         self._host = found[0] if found else None
         self._lanes, self._chunk = jnp.asarray(lanes), chunk
-        self._table, self._draw = table, draw
+        self._table, self._draw = jax.tree.map(to_device, table) if found else None, draw
         self._places = jax.jit(jax.vmap(jax.vmap(self._find_places, (None, 0)), (0, None)))
         self._thread = ThreadPoolExecutor(1) if found else None
         self._next: tuple[int, Future[Any]] | None = None

@@ -8,7 +8,10 @@ from helpers import fuzz
 from hypothesis import HealthCheck, given, settings
 
 few = settings(
-    deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

@@ -82,7 +82,14 @@ def _keys(seed: Array, number: Array, count: Array) -> tuple[PRNGKeyArray, PRNGK
 
 @partial(jax.jit, static_argnames=("update", "config"))
 def _advance(
-    states: State, data: Any, drawn: Any, seed: Array, start: Array, length: Array, update: Update[State], config: Config
+    states: State,
+    data: Any,
+    drawn: Any,
+    seed: Array,
+    start: Array,
+    length: Array,
+    update: Update[State],
+    config: Config,
 ) -> State:
     """The next updates of every member, one member after the other; `drawn` are the rows of data beyond memory."""
 

@@ -38,7 +38,8 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            values = tuple(float(np.float32(value)) for value in getattr(self, name))
+            with np.errstate(over="ignore"):  # what is too large is infinite, and refused below
+                values = tuple(float(np.float32(value)) for value in getattr(self, name))
             object.__setattr__(self, name, values)
         if len(self.low) != len(self.high):
             raise UserError(f"action bounds: {len(self.low)} lower and {len(self.high)} upper ones; give pairs")

@@ -61,7 +61,7 @@ def map_arrays(wanted: Sequence[tuple[tuple[int, ...], DTypeLike]], folder: Path
             mapping = Mapping(file.fileno(), max(starts[-1], 1))
     except OSError as error:
         raise UserError(
-            f"{folder}: {starts[-1]:,} bytes for data larger than memory cannot be had ({error.strerror}); free some disk"
+            f"{folder}: {starts[-1]:,} bytes for data larger than memory cannot be had ({error.strerror})"
         ) from error
     mapping.folder = folder
     return [

@@ -50,8 +50,8 @@ def split_key(key: PRNGKeyArray, step: Array) -> Array:
 def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Callable[..., tuple[Any, Any]]:
     """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
 
-    It is remembered, and one program serves every length up to CHUNK: runs of the same shape compile once. `drawn` are
-    each seed's rows, where the table leaves them to a `Source`.
+    It is remembered, and one program serves every length up to CHUNK: runs of the same shape compile once. `drawn`
+    are each seed's rows, where the table leaves them to a `Source`.
     """
     draw = getattr(method, "draw", base.draw)
 
@@ -72,9 +72,7 @@ def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Calla
         state, metrics = jax.lax.fori_loop(0, length, go_on, (state, unwritten))
         return state, jax.tree.map(lambda values: jnp.sum(values) * (1.0 / length.astype(values.dtype)), metrics)
 
-    def run_seeds(
-        begun: tuple[Any, Any], seeds: Array, table: Any, start: Array, length: Array
-    ) -> tuple[Any, Any]:
+    def run_seeds(begun: tuple[Any, Any], seeds: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
         def run(begun: tuple[Any, Any], seed: Array) -> tuple[Any, Any]:
             state, drawn = begun
             return run_seed(state, seed, drawn, table, start, length)

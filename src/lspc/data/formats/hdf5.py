@@ -7,8 +7,8 @@ import math
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import h5py

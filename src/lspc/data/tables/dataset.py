@@ -203,7 +203,8 @@ def _tell_dropped(
     if "next_observations" in chosen.names:
         return
     if last.any():
-        hidden = costs[last].sum()
+        with np.errstate(all="ignore"):  # infinite costs are refused later
+            hidden = costs[last].sum()
         cost = f" (with a cost of {hidden:g} in all)" if np.isfinite(hidden) and hidden > 0 else ""
         found.warn(
             "next_observations",
