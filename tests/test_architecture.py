@@ -29,15 +29,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"files", "system", "tasks"},
     "theory": {"files", "report"},
     "sims": {"acting", "data", "files", "nets", "system", "tasks"},
-    "algos": {"data", "nets", "tasks"},
+    "batches": {"data"},
+    "algos": {"batches", "data", "nets", "tasks"},
     "runs": {"algos", "data", "files", "tasks"},
     # At run time `policy.act(budget=...)` asks the calibration and the guard.
     "policy": {"acting", "algos", "calibration", "checkpoints", "data", "deploy", "files", "replay", "runs"},
-    "training": {"algos", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
+    "training": {"algos", "batches", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
     "evaluation": {"acting", "algos", "data", "files", "policy", "runs", "sims", "tasks"},
     # A pilot runs episodes a few at a time and looks at them before it runs more.
     "calibration": {
-        "algos", "checkpoints", "data", "evaluation", "files", "nets", "policy", "runs", "sims", "tasks",
+        "algos", "batches", "checkpoints", "data", "evaluation", "files", "nets", "policy", "runs", "sims", "tasks",
     },
     "deploy": {"acting", "algos", "calibration", "data", "evaluation", "files", "nets", "policy", "runs"},
     "doctor": {"sims", "system", "tasks"},

@@ -27,7 +27,12 @@ def busy_cores() -> float:
 
 
 def free_memory() -> int:
-    """Bytes that programs may still take: of the machine or, if that is less, of the control group we run in."""
+    """Bytes that programs may still take: of the machine or, if that is less, of the control group we run in.
+
+    LSPC_MEMORY, in gigabytes, says otherwise: on a machine that is shared without control groups.
+    """
+    with suppress(ValueError):
+        return int(float(os.environ.get("LSPC_MEMORY", "")) * 1e9)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.known_plants import drifting, logged, risky
+from helpers.known_plants import logged, risky
 from jaxtyping import Array
 
 from lspc.calibration import ensemble
@@ -33,15 +33,6 @@ def test_every_transition_knows_the_number_of_its_episode() -> None:
     assert len(numbers) == data.transitions
     for number, episode in enumerate(data.episodes):
         assert (numbers[episode.start : episode.stop] == number).all()
-
-
-def test_rows_are_drawn_whole() -> None:
-    data = logged(drifting, episodes=3)
-    table = jnp.asarray(data.observations), jnp.asarray(data.rewards), jnp.arange(data.transitions)
-    observations, rewards, rows = ensemble.draw(table, data.transitions, 50, jax.random.key(0))
-    np.testing.assert_array_equal(observations, data.observations[rows])
-    np.testing.assert_array_equal(rewards, data.rewards[rows])
-    assert len(set(rows.tolist())) > 15
 
 
 def note(state: Array, data: Array, key: Any, bootstrap_key: Any, count: Array, config: ensemble.Config) -> Array:

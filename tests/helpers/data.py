@@ -1,6 +1,10 @@
 """A small dataset shaped like BallRun's."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 
 from lspc.data import Dataset
 
@@ -21,3 +25,11 @@ def small_dataset(seed: int = 0, episodes: int = 20, steps: int = 50) -> Dataset
         terminated=np.zeros(rows, bool),
         truncated=truncated,
     )
+
+
+@contextmanager
+def little_memory() -> Generator[None]:
+    """Whatever is opened here is larger than memory, as far as lspc knows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LSPC_MEMORY", "0")
+        yield

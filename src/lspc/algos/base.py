@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from lspc.batches import build_table, draw_rows
 from lspc.data import Bounds, Dataset
 from lspc.nets import match_rank
 from lspc.tasks import Task
@@ -155,17 +155,21 @@ class SequencePolicy(Policy):
         return actions.reshape(*lead, -1)
 
 
-def table(dataset: Dataset, config: Any) -> Float[np.ndarray, "transitions columns"]:
-    """What lies on the device: all fields side by side, so that a draw gathers one block per transition."""
-    columns = [
-        np.asarray(getattr(dataset, name), np.float32).reshape(dataset.transitions, -1) for name in Batch._fields
-    ]
-    return np.concatenate(columns, axis=1)
+def table(dataset: Dataset, config: Any, *more: np.ndarray) -> Any:
+    """What lies on the device: all fields side by side, and `more` columns, so that a draw gathers one block.
+
+    Of data larger than memory it stays on the host, which gathers the blocks.
+    """
+    return build_table([*(getattr(dataset, name) for name in Batch._fields), *more], _side_by_side)
 
 
-def draw(rows: Float[Array, "transitions columns"], key: PRNGKeyArray, spec: Spec, config: Any) -> Batch:
+def _side_by_side(*columns: np.ndarray) -> Float[np.ndarray, "transitions columns"]:
+    return np.concatenate([np.asarray(column, np.float32).reshape(len(column), -1) for column in columns], axis=1)
+
+
+def draw(rows: Any, key: PRNGKeyArray, spec: Spec, config: Any) -> Batch:
     """Transitions drawn independently, each as likely as the others."""
-    return unpack(rows[jax.random.randint(key, (config.batch_size,), 0, rows.shape[0])], spec)
+    return unpack(draw_rows(rows, key, config.batch_size), spec)
 
 
 def unpack(rows: Float[Array, "batch columns"], spec: Spec) -> Batch:

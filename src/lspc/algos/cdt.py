@@ -74,6 +74,10 @@ def task_settings(task: Task, preset: str) -> dict[str, Any]:
 
 
 def prepare(dataset: Dataset, config: Config) -> Dataset:
+    if dataset.is_mapped:
+        raise UserError(
+            f"{dataset.source}: cdt learns from whole episodes, which must fit into memory; filter the data"
+        )
     best_target(dataset, config)  # told now, before any training
     return dataset
 

@@ -65,11 +65,11 @@ class Draw(NamedTuple):
 task_settings, prepare = lagrangian.task_settings, lagrangian.prepare
 
 
-def table(dataset: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
+def table(dataset: Dataset, config: Config) -> tuple[Any, np.ndarray]:
     return base.table(dataset, config), dataset.initial_observations
 
 
-def draw(table: tuple[Array, Array], key: PRNGKeyArray, spec: Spec, config: Config) -> Draw:
+def draw(table: tuple[Any, Array], key: PRNGKeyArray, spec: Spec, config: Config) -> Draw:
     rows, starts = table
     rows_key, starts_key = jax.random.split(key)
     drawn = jax.random.randint(starts_key, (config.batch_size,), 0, starts.shape[0])

@@ -25,6 +25,7 @@ from lspc.algos.parts.cvae import init as init_cvae
 from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_restriction, rewarding_latents
 from lspc.algos.parts.units import Units, as_they_are, scaled_costs, scaled_rewards
 from lspc.algos.parts.weights import affordable_weight, effective_share, mask_costly, sharpest_weight, temper_weights
+from lspc.batches import draw_rows
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.nets import MLP, Learner
@@ -183,18 +184,17 @@ def _uses_record(config: Config) -> bool:
 
 def table(dataset: Dataset, config: Config) -> Any:
     """The transitions; where the record is used, each with the number of its episode, and what eps admits it."""
-    rows = base.table(dataset, config)
     if not _uses_record(config):
-        return rows
+        return base.table(dataset, config)
     numbers = np.repeat(np.arange(len(dataset.lengths), dtype=np.float32), dataset.lengths)
-    return np.concatenate([rows, numbers[:, None]], axis=1), admission.admit(dataset, config.record_share or 1.0)
+    return base.table(dataset, config, numbers), admission.admit(dataset, config.record_share or 1.0)
 
 
 def draw(rows: Any, key: PRNGKeyArray, spec: Spec, config: Config) -> Batch | RecordedBatch:
     if not _uses_record(config):
         return base.draw(rows, key, spec, config)
     numbered, admitted = rows
-    drawn = numbered[jax.random.randint(key, (config.batch_size,), 0, numbered.shape[0])]
+    drawn = draw_rows(numbered, key, config.batch_size)
     episodes = drawn[:, -1].astype(jnp.int32)
     return RecordedBatch(base.unpack(drawn[:, :-1], spec), admitted.weights[episodes], admitted.manner)
 

@@ -8,7 +8,7 @@ stretch by stretch, show how far that can be trusted: what they really earned an
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from lspc.algos.base import Normaliser, Spec
+from lspc.batches import build_table, draw_rows, to_device
 from lspc.calibration import ensemble
 from lspc.calibration.families import PolicyFamily
-from lspc.data import Dataset
+from lspc.data import Dataset, mapped
 from lspc.errors import UserError
 from lspc.nets import MLP, Learner, match_rank
 
@@ -87,18 +88,18 @@ class Rows(NamedTuple):
     episode: Int[Array, " rows"]
 
 
-def tabulate(dataset: Dataset) -> Rows:
+def tabulate(dataset: Dataset) -> Any:
     columns = (
         dataset.observations, dataset.actions, dataset.rewards, dataset.costs, dataset.next_observations,
         dataset.terminated.astype(np.float32), ensemble.number_episodes(dataset),
     )  # fmt: skip
-    return Rows(*(jnp.asarray(column) for column in columns))
+    return jax.tree.map(to_device, build_table(columns, Rows))
 
 
 def init(key: PRNGKeyArray, dataset: Dataset, config: Config) -> State:
     o, a = dataset.observation_dim, dataset.action_dim
     motion_key, outcome_key = jax.random.split(key)
-    changes = dataset.next_observations - dataset.observations
+    (change_mean, change_std), (lowest, highest) = dataset.changes, dataset.observation_range
     nets = Nets(
         MLP(o + a, o, config.hidden, key=motion_key, activation=jax.nn.silu),
         MLP(2 * o + a, 3, config.hidden, key=outcome_key, activation=jax.nn.silu),
@@ -106,10 +107,10 @@ def init(key: PRNGKeyArray, dataset: Dataset, config: Config) -> State:
     model = DynamicsModel(
         nets,
         Normaliser.of(Spec.of(dataset), active=True),
-        jnp.asarray(changes.mean(0)),
-        jnp.asarray(np.maximum(changes.std(0), 1e-6)),
-        jnp.asarray(dataset.observations.min(0)),
-        jnp.asarray(dataset.observations.max(0)),
+        jnp.asarray(change_mean, jnp.float32),
+        jnp.asarray(np.maximum(change_std, 1e-6), jnp.float32),
+        jnp.asarray(lowest),
+        jnp.asarray(highest),
         jnp.asarray(dataset.rewards.mean()),
         jnp.asarray(max(float(dataset.rewards.std()), 1e-6)),
         jnp.asarray(max(float(dataset.costs.max()), 1e-6)),
@@ -133,10 +134,10 @@ def loss(nets: Nets, model: DynamicsModel, batch: Rows, weights: Float[Array, " 
 
 
 def update(
-    state: State, table: Rows, key: PRNGKeyArray, bootstrap_key: PRNGKeyArray, count: Array, config: Config
+    state: State, table: Any, key: PRNGKeyArray, bootstrap_key: PRNGKeyArray, count: Array, config: Config
 ) -> State:
     """One step of both networks; the step size falls in a straight line."""
-    batch = ensemble.draw(table, table.episode.shape[0], config.batch_size, key)
+    batch = draw_rows(table, key, config.batch_size)
     weights = ensemble.bootstrap_weights(bootstrap_key, batch.episode)
     decay = 1.0 - 0.95 * count.astype(jnp.float32) / config.updates
     gradient = eqx.filter_grad(loss)(state.learner.net, state.model, batch, weights)
@@ -208,5 +209,7 @@ def replay(
         raise UserError(f"{dataset.source}: no held-out episode has {stretch} steps")
     rows = starts[:, None] + np.arange(stretch)
     true = np.stack([dataset.rewards[rows].sum(1), dataset.costs[rows].sum(1)], axis=-1).astype(np.float64)
-    begin, actions = jnp.asarray(dataset.observations[starts]), jnp.asarray(dataset.actions[rows].swapaxes(0, 1))
+    begin = jnp.asarray(mapped.gather(dataset.observations, starts))
+    actions = mapped.gather(dataset.actions, rows.ravel()).reshape(*rows.shape, -1)
+    actions = jnp.asarray(actions.swapaxes(0, 1))
     return np.asarray(_replay(models, begin, actions), np.float64), true

@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from lspc.batches import Source, fill_in
 from lspc.data import Dataset
 
 CHUNK = 250
 """Updates per compiled call."""
 
 State = TypeVar("State")
-Table = TypeVar("Table")
 Update = Callable[..., State]
 """(state, data, key of the step, key of the member's bootstrap weights, number of the step, config) -> state."""
 
@@ -53,32 +53,55 @@ def fit(
     """
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), config.members), config.members)
     states = stack([init(key) for key in keys])
+    first = jax.tree.map(lambda leaf: leaf[0], states)
+    source = Source(data, _make_draw(first, update, config, seed), range(config.members), CHUNK)
     for start in range(0, config.updates, CHUNK):
         length = min(CHUNK, config.updates - start)
-        states = _advance(states, data, jnp.asarray(seed), jnp.asarray(start), jnp.asarray(length), update, config)
+        drawn, numbers = source.ask(start, config.updates), (jnp.asarray(number) for number in (seed, start, length))
+        states = _advance(states, source.resident, drawn, *numbers, update, config)
         jax.block_until_ready(states)
         if on_progress:
             on_progress(start + length)
     return states
 
 
+def _make_draw(state: State, update: Update[State], config: Config, seed: int) -> Callable[[Any, Array, Array], Any]:
+    """What draws the batch of a member's update: the update itself, of which nothing else is asked."""
+
+    def draw(data: Any, number: Array, count: Array) -> Any:
+        return update(state, data, *_keys(jnp.asarray(seed), number, count), count, config)
+
+    return draw
+
+
+def _keys(seed: Array, number: Array, count: Array) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+    """Of a member's update, and of its bootstrap weights."""
+    member = jax.random.fold_in(jax.random.key(seed), number)
+    return jax.random.fold_in(jax.random.fold_in(member, 1), count), jax.random.fold_in(member, 2)
+
+
 @partial(jax.jit, static_argnames=("update", "config"))
 def _advance(
-    states: State, data: Any, seed: Array, start: Array, length: Array, update: Update[State], config: Config
+    states: State,
+    data: Any,
+    drawn: Any,
+    seed: Array,
+    start: Array,
+    length: Array,
+    update: Update[State],
+    config: Config,
 ) -> State:
-    """The next updates of every member, one member after the other."""
+    """The next updates of every member, one member after the other; `drawn` are the rows of data beyond memory."""
 
-    def advance_member(numbered: tuple[State, Array]) -> State:
-        state, number = numbered
-        member = jax.random.fold_in(jax.random.key(seed), number)
+    def advance_member(begun: tuple[State, Any, Array]) -> State:
+        state, rows, number = begun
 
         def step(count: Array, state: State) -> State:
-            key = jax.random.fold_in(jax.random.fold_in(member, 1), count)
-            return update(state, data, key, jax.random.fold_in(member, 2), count, config)
+            return update(state, fill_in(data, rows, count - start), *_keys(seed, number, count), count, config)
 
         return jax.lax.fori_loop(start, start + length, step, state)
 
-    return jax.lax.map(advance_member, (states, jnp.arange(config.members)))
+    return jax.lax.map(advance_member, (states, drawn, jnp.arange(config.members)))
 
 
 def stack(members: list[State]) -> State:
@@ -93,9 +116,3 @@ def bootstrap_weights(key: PRNGKeyArray, episodes: Array) -> Array:
 def number_episodes(dataset: Dataset) -> np.ndarray:
     """The number of its episode for every transition."""
     return np.repeat(np.arange(len(dataset.episodes)), dataset.lengths)
-
-
-def draw(table: Table, size: int, batch_size: int, key: PRNGKeyArray) -> Table:
-    """Rows drawn independently from a table of columns with `size` rows."""
-    chosen = jax.random.randint(key, (batch_size,), 0, size)
-    return jax.tree.map(lambda column: column[chosen], table)

@@ -7,7 +7,7 @@ LSPC-O's eps) and how many steps are left, so that nothing is discounted and not
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from lspc.algos.base import Normaliser, Spec
+from lspc.batches import build_table, draw_rows, to_device
 from lspc.calibration import ensemble
 from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
@@ -91,18 +92,17 @@ class State(eqx.Module):
     """Holds the slow copy."""
 
 
-def tabulate(dataset: Dataset, horizon: int) -> Rows:
+def tabulate(dataset: Dataset, horizon: int) -> Any:
     starts = np.repeat([episode.start for episode in dataset.episodes], dataset.lengths)
-    return Rows(
-        jnp.asarray(dataset.observations),
-        jnp.asarray(dataset.actions),
-        jnp.stack([jnp.asarray(dataset.rewards), jnp.asarray(dataset.costs)], axis=-1),
-        jnp.asarray(dataset.next_observations),
+    columns = (
+        dataset.observations, dataset.actions, np.stack([dataset.rewards, dataset.costs], axis=-1),
+        dataset.next_observations,
         # A time-out before the horizon ends the record, not the episode: what would have followed still counts.
-        jnp.asarray(dataset.terminated, jnp.float32),
-        jnp.asarray(horizon - (np.arange(dataset.transitions) - starts), jnp.float32),
-        jnp.asarray(ensemble.number_episodes(dataset)),
-    )
+        dataset.terminated.astype(np.float32),
+        (horizon - (np.arange(dataset.transitions) - starts)).astype(np.float32),
+        ensemble.number_episodes(dataset),
+    )  # fmt: skip
+    return jax.tree.map(to_device, build_table(columns, Rows))
 
 
 def make_skeleton(spec: Spec, config: Config, low: float, high: float, horizon: int) -> FittedQ:
@@ -138,12 +138,12 @@ def loss(net: MLP, target: FittedQ, batch: Rows, targets: Array, parameters: Arr
     return jnp.mean(weights[:, None] * errors**2)
 
 
-def update(state: State, data: tuple[Rows, PolicyFamily], key: PRNGKeyArray, bootstrap_key: PRNGKeyArray,
+def update(state: State, data: tuple[Any, PolicyFamily], key: PRNGKeyArray, bootstrap_key: PRNGKeyArray,
            count: Array, config: Config) -> State:  # fmt: skip
     """One step towards the value of the policy's own action in the next state, then of the slow copy."""
     (table, family), target = data, state.target
     rows_key, parameter_key = jax.random.split(key)
-    batch = ensemble.draw(table, table.steps_left.shape[0], config.batch_size, rows_key)
+    batch = draw_rows(table, rows_key, config.batch_size)
     low, high = family.range
     parameters = jax.random.uniform(parameter_key, (config.batch_size,), minval=low, maxval=high)
     next_actions = family(batch.next_observations, parameters)

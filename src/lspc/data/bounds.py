@@ -7,11 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lspc.data import mapped
 from lspc.errors import UserError
 
 EXCESS = 0.1
@@ -37,7 +38,8 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            values = tuple(float(np.float32(value)) for value in getattr(self, name))
+            with np.errstate(over="ignore"):  # what is too large is infinite, and refused below
+                values = tuple(float(np.float32(value)) for value in getattr(self, name))
             object.__setattr__(self, name, values)
         if len(self.low) != len(self.high):
             raise UserError(f"action bounds: {len(self.low)} lower and {len(self.high)} upper ones; give pairs")
@@ -95,6 +97,9 @@ class Bounds:
         middle, reach = self._middle_and_reach
         return np.clip(middle + reach * actions, *self._edges).astype(np.float32)
 
+    def clip(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.clip(actions, self.low, self.high)
+
     def excess(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         """By how much each action leaves the bounds, in units of half their width; 0 inside."""
         _, reach = self._middle_and_reach
@@ -111,18 +116,41 @@ class Bounds:
 
 def observe_bounds(actions: NDArray[np.float32]) -> Bounds:
     """Each action's least and most in the data."""
-    return Bounds(tuple(actions.min(axis=0).tolist()), tuple(actions.max(axis=0).tolist()))
+    low, high = mapped.extremes(actions)
+    return Bounds(tuple(low.tolist()), tuple(high.tolist()))
 
 
-def describe_outside(actions: NDArray[np.float32], bounds: Bounds, excess: NDArray[np.float32]) -> tuple[int, str]:
-    """The first row outside the bounds, and words about all of them."""
-    outside = np.flatnonzero(excess.any(axis=1))
-    first = int(outside[0])
-    worst = actions[first, int(excess[first].argmax())]
-    return (
-        first,
-        f"actions lie outside {bounds} in {len(outside)} of {len(actions)} rows, first {worst:g} at row {first}",
-    )
+class Outside(NamedTuple):
+    """Actions beyond their bounds."""
+
+    first: int
+    """The first row with one."""
+    share: float
+    """Of the rows: those beyond the slack."""
+    largest: float
+    """In units of half the bounds' width."""
+    told: str
+    """All of it in words."""
+
+
+def measure_outside(actions: NDArray[np.float32], bounds: Bounds, slack: float = 0.0) -> Outside | None:
+    """How many rows lie outside the bounds, where and how far; none if there are none."""
+    count, beyond, largest, first, worst = 0, 0, 0.0, -1, 0.0
+    for rows in mapped.blocks(actions):
+        excess = bounds.excess(actions[rows])
+        places = np.flatnonzero(excess.any(axis=1))
+        if len(places) == 0:
+            continue
+        if first < 0:
+            first = rows.start + int(places[0])
+            worst = actions[first, int(excess[places[0]].argmax())]
+        count += len(places)
+        beyond += int((excess > slack).any(axis=1).sum())
+        largest = max(largest, float(excess.max()))
+    if count == 0:
+        return None
+    told = f"actions lie outside {bounds} in {count} of {len(actions)} rows, first {worst:g} at row {first}"
+    return Outside(first, beyond / len(actions), largest, told)
 
 
 def read_bounds(metadata: Mapping[str, Any]) -> Bounds | None:

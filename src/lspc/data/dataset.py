@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lspc.data.bounds import EXCESS, FEW, Bounds, Given, describe_outside
+from lspc.data import mapped
+from lspc.data.bounds import EXCESS, FEW, Bounds, Given, measure_outside
 from lspc.errors import UserError
 
 FLOAT_FIELDS = {"observations": 2, "actions": 2, "rewards": 1, "costs": 1, "next_observations": 2}
@@ -170,6 +171,11 @@ class Dataset:
         return len(self.observations)
 
     @property
+    def is_mapped(self) -> bool:
+        """Whether the data are larger than memory, and lie in a file."""
+        return mapped.mapping_of(self.observations) is not None
+
+    @property
     def observation_dim(self) -> int:
         return self.observations.shape[1]
 
@@ -206,15 +212,14 @@ class Dataset:
     @cached_property
     def initial_observations(self) -> NDArray[np.float32]:
         """The first observation of each episode."""
-        return self.observations[self._starts]
+        return mapped.gather(self.observations, self._starts)
 
     @cached_property
     def statistics(self) -> Statistics:
-        # Column by column: one pass in double precision without a double-precision copy of everything.
-        std = np.array([column.std(dtype=np.float64) for column in self.observations.T])
+        mean, std = mapped.moments(self.observations)
         std = np.where(std < CONSTANT_STD, 1.0, np.maximum(std, SMALLEST_STD))
         return Statistics(
-            observation_mean=self.observations.mean(axis=0, dtype=np.float64).astype(np.float32),
+            observation_mean=mean.astype(np.float32),
             observation_std=std.astype(np.float32),
             return_min=float(self.returns.min()),
             return_max=float(self.returns.max()),
@@ -223,14 +228,26 @@ class Dataset:
         )
 
     @cached_property
+    def changes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of what a step changes in each feature."""
+        now, then = self.observations, self.next_observations
+        return mapped.moments(now, lambda rows: then[rows] - now[rows])
+
+    @cached_property
+    def observation_range(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The least and the most of each feature."""
+        return mapped.extremes(self.observations)
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the content: equal data has an equal fingerprint, whatever file it came from."""
         digest = hashlib.sha256()
         for name in FIELDS:
             array: NDArray[np.generic] = getattr(self, name)
-            little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            digest.update(f"{name} {little_endian.dtype.str} {array.shape}\n".encode())
-            digest.update(little_endian.data)
+            little_endian = array.dtype.newbyteorder("<")
+            digest.update(f"{name} {little_endian.str} {array.shape}\n".encode())
+            for rows in mapped.blocks(array):
+                digest.update(array[rows].astype(little_endian, copy=False).data)
         if not self.action_bounds.are_unit:  # the same numbers in other bounds are other actions
             digest.update(f"action bounds {self.action_bounds.low} {self.action_bounds.high}\n".encode())
         return digest.hexdigest()
@@ -244,7 +261,7 @@ class Dataset:
             if not 0 <= index < len(self.episodes):
                 raise UserError(f"{self.source}: there is no episode {index}; there are {len(self.episodes)}")
         rows = np.concatenate([np.r_[self.episodes[index]] for index in indices])
-        return replace(self, **{name: getattr(self, name)[rows] for name in FIELDS})
+        return replace(self, **{name: mapped.take(getattr(self, name), rows) for name in FIELDS})
 
     def within(self, budget: float) -> "Dataset":
         """The episodes whose cost return is at most `budget`."""
@@ -262,23 +279,24 @@ class Dataset:
         Refused if more than one row in a hundred is outside by more than `slack`, in units of half the bounds' width.
         """
         bounds = Bounds.of(given).for_actions(self.action_dim, self.source)
-        excess = bounds.excess(self.actions)
-        if not excess.any():
+        outside = measure_outside(self.actions, bounds, slack)
+        if outside is None:
             return self if bounds == self.action_bounds else replace(self, action_bounds=bounds)
-        _, told = describe_outside(self.actions, bounds, excess)
-        if (excess > slack).any(axis=1).mean() > FEW:
-            raise UserError(f"{self.source}: {told}; are the bounds those of this plant, in the units of the data?")
+        if outside.share > FEW:
+            raise UserError(
+                f"{self.source}: {outside.told}; are the bounds those of this plant, in the units of the data?"
+            )
         return replace(
-            self, actions=np.clip(self.actions, bounds.low, bounds.high), action_bounds=bounds,
-            warnings=(*self.warnings, f"{self.source}: {told}; they were clipped"),
+            self, actions=mapped.transform(self.actions, bounds.clip, np.float32), action_bounds=bounds,
+            warnings=(*self.warnings, f"{self.source}: {outside.told}; they were clipped"),
         )  # fmt: skip
 
     def scale_actions(self) -> "Dataset":
         """The same data with the actions scaled to [-1, 1], as methods and models learn them."""
-        excess = self.action_bounds.excess(self.actions)
-        if excess.max() > EXCESS:  # data from a file never do
-            _, told = describe_outside(self.actions, self.action_bounds, excess)
-            raise UserError(f"{self.source}: {told}; give the data their action_bounds")
+        outside = measure_outside(self.actions, self.action_bounds)
+        if outside is not None and outside.largest > EXCESS:  # data from a file never do
+            raise UserError(f"{self.source}: {outside.told}; give the data their action_bounds")
         if self.action_bounds.are_unit:
             return self
-        return replace(self, actions=self.action_bounds.to_unit(self.actions), action_bounds=Bounds())
+        scaled = mapped.transform(self.actions, self.action_bounds.to_unit, np.float32)
+        return replace(self, actions=scaled, action_bounds=Bounds())

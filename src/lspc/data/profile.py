@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lspc.data import mapped
 from lspc.data.dataset import FIELDS, Dataset
 from lspc.data.validate import budget_warning
 
@@ -17,7 +18,7 @@ LEAK = 0.999
 def profile(dataset: Dataset, thresholds: Sequence[float]) -> dict[str, Any]:
     """What a dataset holds, ready for JSON; `problems` are the warnings of its opening and of its budgets."""
     inside = {f"{threshold:g}": dataset.cost_returns <= threshold for threshold in thresholds}
-    over_budget, rows = budget_warning(dataset, thresholds), _rows_as_bytes(dataset)
+    over_budget, rows = budget_warning(dataset, thresholds), _hash_rows(dataset)
     return {
         "episodes": len(dataset.episodes),
         "transitions": dataset.transitions,
@@ -44,20 +45,31 @@ def _columns(dataset: Dataset) -> list[dict[str, Any]]:
     named = dataset.opened.get("columns", {})
     told: list[dict[str, Any]] = []
     for role, array in (("observations", dataset.observations), ("actions", dataset.actions)):
-        told += [_range(name, role, column) for name, column in zip(_names(dataset, role), array.T, strict=True)]
-    told.append(_range(named.get("reward", "rewards"), "reward", dataset.rewards))
-    told.append(_range(named.get("cost", "costs"), "cost", dataset.costs))
+        told += _ranges(_names(dataset, role), role, array)
+    told += _ranges([named.get("reward", "rewards")], "reward", dataset.rewards[:, None])
+    told += _ranges([named.get("cost", "costs")], "cost", dataset.costs[:, None])
     return told
 
 
-def _range(name: str, role: str, values: NDArray[Any]) -> dict[str, Any]:
-    wide = values.astype(np.float64)
-    low, high = wide.min(), wide.max()
-    counts = np.histogram(wide, BINS)[0] if low < high else np.array([len(wide)])
-    return {
-        "name": name, "role": role, "min": float(low), "max": float(high), "mean": float(wide.mean()),
-        "histogram": counts.tolist(),
-    }  # fmt: skip
+def _ranges(names: Sequence[str], role: str, array: NDArray[Any]) -> list[dict[str, Any]]:
+    (low, high), (mean, _) = mapped.extremes(array), mapped.moments(array)
+    counts = _histograms(array, low.astype(np.float64), high.astype(np.float64))
+    values = zip(names, low.tolist(), high.tolist(), mean.tolist(), counts, strict=True)
+    return [
+        {"name": name, "role": role, "min": a, "max": b, "mean": m, "histogram": bins.tolist()}
+        for name, a, b, m, bins in values
+    ]
+
+
+def _histograms(array: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> list[NDArray[np.integer]]:
+    """Of each column, between its least and its most; one bin for a column that never changes."""
+    bins = [BINS if a < b else 1 for a, b in zip(low, high, strict=True)]
+    counts = [np.zeros(count, np.int64) for count in bins]
+    for rows in mapped.blocks(array):
+        block = array[rows].astype(np.float64)
+        for i, count in enumerate(counts):
+            count += np.histogram(block[:, i], bins[i], (low[i], high[i]))[0] if bins[i] > 1 else len(block)
+    return counts
 
 
 def _names(dataset: Dataset, role: str) -> list[str]:
@@ -67,28 +79,38 @@ def _names(dataset: Dataset, role: str) -> list[str]:
 
 def _find_leaks(dataset: Dataset) -> list[str]:
     """Observations that are the cost of their own row: what a step costs is not known before it is taken."""
-    costs = dataset.costs.astype(np.float64)
     said = str(dataset.opened.get("columns", {}).get("cost", ""))
-    told: list[str] = []
-    if costs.std() == 0:
-        return told
-    for name, column in zip(_names(dataset, "observations"), dataset.observations.T, strict=True):
-        values = column.astype(np.float64)
-        if values.std() == 0 or name in said:  # a cost that was said to be made of the column follows it
-            continue
-        if abs(np.corrcoef(values, costs)[0, 1]) > LEAK:
-            told.append(
-                f"{dataset.source}: {name}, an observation, goes with the cost of its own row throughout: if it was "
-                "recorded after the step, no policy will have it; leave it out"
-            )
-    return told
+    mean, spread = mapped.moments(dataset.observations)
+    cost_mean, cost_spread = mapped.moments(dataset.costs)
+    if cost_spread == 0:
+        return []
+    products = np.zeros_like(mean)
+    for rows in mapped.blocks(dataset.observations):
+        products += (dataset.costs[rows] - cost_mean) @ (dataset.observations[rows] - mean)
+    correlations = products / dataset.transitions / np.maximum(spread * cost_spread, 1e-300)
+    return [
+        f"{dataset.source}: {name}, an observation, goes with the cost of its own row throughout: if it was "
+        "recorded after the step, no policy will have it; leave it out"
+        for name, correlation in zip(_names(dataset, "observations"), correlations, strict=True)
+        # A cost that was said to be made of the column follows it.
+        if abs(correlation) > LEAK and name not in said
+    ]
 
 
-def _rows_as_bytes(dataset: Dataset) -> NDArray[Any]:
-    """Every transition as one value: equal transitions have equal ones."""
-    columns = [getattr(dataset, name).reshape(dataset.transitions, -1).astype(np.float32) for name in FIELDS]
-    rows = np.ascontiguousarray(np.concatenate(columns, axis=1) + np.float32(0))  # -0 and 0 are equal
-    return rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
+def _hash_rows(dataset: Dataset) -> NDArray[np.uint64]:
+    """64 bits of every transition: equal ones have equal bits, and different ones hardly ever."""
+    arrays = [getattr(dataset, name) for name in FIELDS]
+    width = sum(array[:1].size for array in arrays)
+    factors = np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) | np.uint64(1)
+    hashes = np.zeros(dataset.transitions, np.uint64)
+    for rows in mapped.blocks(*arrays):
+        parts = [array[rows].reshape(rows.stop - rows.start, -1).astype(np.float32) for array in arrays]
+        bits = (np.concatenate(parts, axis=1) + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 and 0 are equal
+        bits *= factors
+        bits ^= bits >> np.uint64(32)
+        bits *= np.uint64(0x9E3779B97F4A7C15)
+        hashes[rows] = bits.sum(axis=1)
+    return hashes
 
 
 def _spread(values: NDArray[Any]) -> dict[str, float]:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lspc.data.bounds import EXCESS, FEW, Bounds, describe_outside, observe_bounds, read_bounds
+from lspc.data import mapped
+from lspc.data.bounds import EXCESS, FEW, Bounds, measure_outside, observe_bounds, read_bounds
 from lspc.data.dataset import FIELDS, FLAG_FIELDS, FLOAT_FIELDS, Dataset, Metadata
 from lspc.data.filters import apply_filters
 from lspc.data.opening import AS_NAMED, Opening
@@ -110,7 +111,7 @@ def check_arrays(
     keep = _finished_rows(arrays, found)
     if found.fatal_in():
         return None
-    arrays["actions"] = np.clip(arrays["actions"], bounds.low, bounds.high)
+    arrays["actions"] = mapped.transform(arrays["actions"], bounds.clip, np.float32)
     kept = {field: array[:keep] for field, array in arrays.items()}
     if warning := cost_warning(kept["costs"]):
         found.warn("costs", warning)
@@ -158,8 +159,10 @@ def _check_field(field: str, name: str, array: NDArray[Any], found: Findings) ->
         return None
     if field in FLAG_FIELDS:
         return _check_flags(field, name, array, found)
-    with np.errstate(over="ignore"):  # what overflows becomes inf, and is reported as such
-        numbers = array.astype(np.float32, copy=False)
+    numbers = array
+    if array.dtype != np.float32:
+        with np.errstate(over="ignore"):  # what overflows becomes inf, and is reported as such
+            numbers = mapped.transform(array, lambda part: part.astype(np.float32), np.float32)
     _check_finite(field, name, array, numbers, found)
     if field == "costs":
         _check_costs(name, numbers, found)
@@ -175,16 +178,18 @@ def _check_flags(field: str, name: str, array: NDArray[Any], found: Findings) ->
 
 
 def _check_finite(field: str, name: str, array: NDArray[Any], numbers: NDArray[np.float32], found: Findings) -> None:
-    wrong = np.argwhere(~np.isfinite(numbers))
-    if len(wrong) == 0:
+    count, first = 0, ()
+    for rows in mapped.blocks(numbers):
+        wrong = np.argwhere(~np.isfinite(numbers[rows]))
+        if len(wrong) and not first:
+            first = (rows.start + int(wrong[0][0]), *(int(i) for i in wrong[0][1:]))
+        count += len(wrong)
+    if not first:
         return
-    first = tuple(int(i) for i in wrong[0])
     name, place = found.locate(field, name, *first)
     what = f"{array[first]}" + (", too large for float32," if np.isfinite(array[first]) else "")
     found.fatal(
-        field,
-        f"{name} is {what} at {place} ({len(wrong)} such value(s) in all); remove or repair the episode",
-        first[0],
+        field, f"{name} is {what} at {place} ({count} such value(s) in all); remove or repair the episode", first[0]
     )
 
 
@@ -230,7 +235,7 @@ def _check_continuity(arrays: Arrays, found: Findings) -> None:
     if found.fatal_in(*needed) or any(field not in arrays for field in needed):
         return
     now, then = arrays["observations"], arrays["next_observations"]
-    scale = np.maximum(np.abs(now).max(axis=0), np.abs(then).max(axis=0))
+    scale = np.maximum.reduce([np.abs(extreme) for array in (now, then) for extreme in mapped.extremes(array)])
     inside = ~(arrays["terminated"] | arrays["truncated"])[:-1]
     breaks = 0
     first: int | None = None
@@ -242,6 +247,7 @@ def _check_continuity(arrays: Arrays, found: Findings) -> None:
         breaks += len(broken)
         if first is None and len(broken):
             first = start + int(broken[0])
+        mapped.release(now, then)
     if first is not None:
         found.fatal(
             "next_observations",
@@ -263,18 +269,18 @@ def _check_actions(arrays: Arrays, given: Bounds | None, metadata: Metadata, fou
     except UserError as error:
         found.fatal("actions", str(error))
         return Bounds()
-    excess = bounds.excess(actions)
-    if not excess.any():
+    outside = measure_outside(actions, bounds)
+    if outside is None:
         return bounds
-    first, told = describe_outside(actions, bounds, excess)
-    if known is None and excess.max() > EXCESS:
+    first, told = outside.first, outside.told
+    if known is None and outside.largest > EXCESS:
         seen = observe_bounds(actions)
         found.warn(
             "actions", f"{told}; their bounds were taken from the data, {seen}: say --action-bounds LOW HIGH if the "
             "plant's are wider", first,
         )  # fmt: skip
         return seen
-    if known is not None and excess.any(axis=1).mean() > FEW:
+    if known is not None and outside.share > FEW:
         found.fatal("actions", f"{told}; are the bounds those of this plant, in the units of the data?", first)
     else:
         found.warn("actions", f"{told}; they were clipped", first)
@@ -285,11 +291,8 @@ def _check_discrete(arrays: Arrays, found: Findings) -> None:
     """Methods here choose actions from a range; numbers of choices, such as 0 and 1, have no range between them."""
     if "actions" not in arrays or found.fatal_in("actions"):
         return
-    for number, column in enumerate(arrays["actions"].T):
-        if (column != np.round(column)).any():
-            continue
-        different = np.unique(column)
-        if 1 < len(different) <= MOST_CHOICES:
+    for number, different in enumerate(_find_choices(arrays["actions"])):
+        if different is not None and 1 < len(different) <= MOST_CHOICES:
             name, _ = found.locate("actions", f"column {number}", 0, number)
             listed = ", ".join(f"{value:g}" for value in different[:5]) + (", ..." if len(different) > 5 else "")
             found.fatal(
@@ -298,6 +301,20 @@ def _check_discrete(arrays: Arrays, found: Findings) -> None:
                 "ones; if these are set points of a range, say --continuous (continuous=True)",
             )
             return
+
+
+def _find_choices(actions: NDArray[np.float32]) -> list[NDArray[np.float32] | None]:
+    """The different values of each action; none for one that is no whole number, or has more than a few."""
+    found: list[NDArray[np.float32] | None] = [actions[:0, 0]] * actions.shape[1]
+    for rows in mapped.blocks(actions):
+        for number, column in enumerate(actions[rows].T):
+            before = found[number]
+            if before is None or (column != np.round(column)).any():
+                found[number] = None
+                continue
+            different = np.union1d(before, column)
+            found[number] = different if len(different) <= MOST_CHOICES else None
+    return found
 
 
 def _finished_rows(arrays: Arrays, found: Findings) -> int:

@@ -13,6 +13,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from lspc.algos import base
 from lspc.algos.base import Method, Metrics, Spec
+from lspc.batches import Source, fill_in
 from lspc.training import devices
 
 CHUNK = 250
@@ -26,45 +27,68 @@ def init_states(method: "Method | SweepMethod", spec: Spec, config: Any, seeds: 
     return jax.tree.map(lambda *leaves: jnp.stack(leaves, dtype=leaves[0].dtype), *states)
 
 
+def make_source(method: "Method | SweepMethod", table: Any, spec: Spec, config: Any, seeds: Sequence[int]) -> Source:
+    """What the loop asks for batches where the table is larger than memory; it draws what a chunk itself would."""
+    draw = getattr(method, "draw", base.draw)
+
+    def draw_one(table: Any, seed: Array, step: Array) -> Any:
+        return draw(table, split_key(seed_key(seed), step)[0], spec, config)
+
+    return Source(table, draw_one, seeds, CHUNK)
+
+
+def seed_key(seed: Array) -> PRNGKeyArray:
+    return jax.random.fold_in(jax.random.key(seed), 1)
+
+
+def split_key(key: PRNGKeyArray, step: Array) -> Array:
+    """The keys of an update's draw and of the update itself."""
+    return jax.random.split(jax.random.fold_in(key, step))
+
+
 @lru_cache(maxsize=8)
 def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Callable[..., tuple[Any, Any]]:
     """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
 
-    It is remembered, and one program serves every length up to CHUNK: runs of the same shape compile once.
+    It is remembered, and one program serves every length up to CHUNK: runs of the same shape compile once. `drawn`
+    are each seed's rows, where the table leaves them to a `Source`.
     """
     draw = getattr(method, "draw", base.draw)
 
     @partial(jax.jit, inline=True)  # traced once, although its shapes are asked for before its numbers
     def update(state: Any, step: Array, key: PRNGKeyArray, table: Any) -> tuple[Any, Any]:
-        draw_key, update_key = jax.random.split(jax.random.fold_in(key, step))
+        draw_key, update_key = split_key(key, step)
         return method.update(state, draw(table, draw_key, spec, config), update_key)
 
-    def run_seed(state: Any, seed: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
-        key = jax.random.fold_in(jax.random.key(seed), 1)
+    def run_seed(state: Any, seed: Array, drawn: Any, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
+        key = seed_key(seed)
 
         def go_on(i: Array, past: tuple[Any, Any]) -> tuple[Any, Any]:
-            state, metrics = update(past[0], start + i, key, table)
+            state, metrics = update(past[0], start + i, key, fill_in(table, drawn, i))
             return state, jax.tree.map(lambda values, new: values.at[i].set(new), past[1], metrics)
 
-        _, scalars = jax.eval_shape(update, state, start, key, table)
+        _, scalars = jax.eval_shape(update, state, start, key, fill_in(table, drawn, length))
         unwritten = jax.tree.map(lambda scalar: jnp.zeros(CHUNK, scalar.dtype), scalars)
         state, metrics = jax.lax.fori_loop(0, length, go_on, (state, unwritten))
         return state, jax.tree.map(lambda values: jnp.sum(values) * (1.0 / length.astype(values.dtype)), metrics)
 
-    def run_seeds(states: Any, seeds: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
-        def run(state: Any, seed: Array) -> tuple[Any, Any]:
-            return run_seed(state, seed, table, start, length)
+    def run_seeds(begun: tuple[Any, Any], seeds: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
+        def run(begun: tuple[Any, Any], seed: Array) -> tuple[Any, Any]:
+            state, drawn = begun
+            return run_seed(state, seed, drawn, table, start, length)
 
         if seeds.size == 1:  # no loop around the loop: a third less to compile
-            alone = jax.tree.map(lambda leaf: leaf[0], (states, seeds))
+            alone = jax.tree.map(lambda leaf: leaf[0], (begun, seeds))
             return jax.tree.map(lambda leaf: leaf[None], run(*alone))
         # One seed after the other keeps a CPU's caches warm; an accelerator has room for all of them at once.
         if jax.default_backend() == "cpu":
-            return jax.lax.map(lambda pair: run(*pair), (states, seeds))
-        return jax.vmap(run)(states, seeds)
+            return jax.lax.map(lambda pair: run(*pair), (begun, seeds))
+        return jax.vmap(run)(begun, seeds)
 
-    def chunk(states: Any, seeds: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
-        return devices.shard_over_seeds(run_seeds, seeds.size)(states, seeds, table, start, length)
+    def chunk(
+        states: Any, seeds: Array, table: Any, start: Array, length: Array, drawn: Any = None
+    ) -> tuple[Any, Any]:
+        return devices.shard_over_seeds(run_seeds, seeds.size)((states, drawn), seeds, table, start, length)
 
     return jax.jit(chunk, donate_argnums=0)
 

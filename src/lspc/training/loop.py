@@ -28,7 +28,7 @@ from lspc.runs.record import Record
 from lspc.runs.run import Run
 from lspc.tasks import Task
 from lspc.training import devices, health, tracking
-from lspc.training.chunk import CHUNK, SweepMethod, init_states, make_chunk
+from lspc.training.chunk import CHUNK, SweepMethod, init_states, make_chunk, make_source
 from lspc.training.settings import Resolved
 
 CHECKPOINTS_KEPT = 2
@@ -148,17 +148,21 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
     """From the last checkpoint to the last update; returns each run's states, stacked by seed."""
     runs, configs = zip(*planned, strict=True)
     spec, seeds, total = Spec.of(learned), runs[0].seeds, configs[0].steps
-    chunk = make_chunk(SweepMethod(module), spec, configs)
+    method = SweepMethod(module)
+    chunk = make_chunk(method, spec, configs)
     states, step = _restore(planned, lambda config: init_states(module, spec, config, seeds))
-    table = getattr(module, "table", base.table)(learned, configs[0])
+    source = make_source(method, getattr(module, "table", base.table)(learned, configs[0]), spec, configs, seeds)
     # The states too: what a chunk returns lies where its table does, and for states elsewhere it is compiled again.
-    states, table = devices.replicate((states, table), len(seeds))
+    states, table = devices.replicate((states, source.resident), len(seeds))
     told: set[str] = set()
     with _stop_requests() as stop, _open_logs(runs, trackers, step) as logs:
         while step < total:
             # Up to a multiple of CHUNK: a run that was extended has the borders it would have had at once.
             length, began = min(CHUNK - step % CHUNK, total - step), time.perf_counter()
-            states, on_device = chunk(states, jnp.asarray(seeds), table, jnp.asarray(step), length=length)
+            drawn = source.ask(step, total)
+            states, on_device = chunk(
+                states, jnp.asarray(seeds), table, jnp.asarray(step), length=length, drawn=drawn
+            )
             metrics = [{name: np.asarray(values).tolist() for name, values in each.items()} for each in on_device]
             speed = length / (time.perf_counter() - began)
             step += length

@@ -112,6 +112,15 @@ def _read_folder(folder: Path, found: Findings) -> tuple[Table, Metadata] | None
     if not names:
         found.fatal("file", f"the folder has no table in it ({', '.join(TABLES)}); name a file")
         return None
+    try:
+        paths = [folder / name for name in names]
+        if all(find_format(path) is parquet.FORMAT for path in paths) and parquet.exceed_memory(paths):
+            return parquet.read_large(str(folder), list(zip(names, paths, strict=True))), {}
+    except Unusable as error:
+        found.fatal(error.field, str(error))
+        return None
+    except DAMAGE:
+        pass  # the file is named below
     table = read_tables(folder, names, _read, found)
     return None if table is None else (table, {})
 

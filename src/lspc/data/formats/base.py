@@ -79,11 +79,14 @@ def read_tables(
 
 
 def read_arrays(
-    file: Mapping[str, Any], found: Findings, refuse: Callable[[str], str | None] = lambda name: None
+    file: Mapping[str, Any],
+    found: Findings,
+    refuse: Callable[[str], str | None] = lambda name: None,
+    copy: Callable[[Any], NDArray[Any]] = np.asarray,
 ) -> Arrays:
     """The arrays of a dataset among the entries of an open file; whatever else there is gives a warning.
 
-    `refuse` says why the entry of a name must not be read, and none where it may be.
+    `refuse` says why the entry of a name must not be read, and none where it may be; `copy` reads one.
     """
     arrays: Arrays = {}
     names = list(file)
@@ -102,7 +105,7 @@ def read_arrays(
             if isinstance(entry, Mapping):
                 found.fatal(field, f"{name} is a group; it must be an array")
                 continue
-            arrays[name] = np.asarray(entry)
+            arrays[name] = copy(entry)
         except DAMAGE as error:
             if "allow_pickle" in str(error):
                 found.fatal(field, f"{name} holds pickled objects, which are never loaded; store numbers")

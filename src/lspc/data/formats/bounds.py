@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from lspc.data.mapped import free_disk
 from lspc.system import free_memory
 
 LARGEST_DEFLATION = 1100
@@ -9,10 +10,11 @@ LARGEST_DEFLATION = 1100
 
 
 class Allowance:
-    """What the arrays of one file may take together: of its own bytes, and of memory."""
+    """What the arrays of one file may take together: of its own bytes, and of memory or, if mapped, of the disk."""
 
-    def __init__(self, path: Path) -> None:
-        self._file_left, self._memory_left = path.stat().st_size, free_memory()
+    def __init__(self, path: Path, *, mapped: bool = False) -> None:
+        self._file_left = path.stat().st_size
+        self._left, self._where = (free_disk(path.parent), "disk") if mapped else (free_memory(), "memory")
 
     def refuse(self, declared: int, stored: int, *, compressed: bool, known: bool = True) -> str | None:
         """Why an array that declares so many bytes and stores so many is not read; none where it may be.
@@ -23,8 +25,8 @@ class Allowance:
             return f"declares {declared:,} bytes but stores {stored:,}, which cannot hold them"
         if stored > self._file_left:
             return f"says that it stores {stored:,} bytes, of which the file has {self._file_left:,}"
-        if declared > self._memory_left:
-            return f"declares {declared:,} bytes, more than the {max(self._memory_left, 0):,} of memory that are free"
+        if declared > self._left:
+            return f"declares {declared:,} bytes, more than the {max(self._left, 0):,} of {self._where} that are free"
         self._file_left -= stored
-        self._memory_left -= declared
+        self._left -= declared
         return None

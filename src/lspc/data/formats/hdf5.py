@@ -7,13 +7,16 @@ import math
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 from numpy.typing import NDArray
 
-from lspc.data.dataset import Metadata
+from lspc.data import mapped
+from lspc.data.dataset import FIELDS, Metadata
 from lspc.data.formats.base import (
     AGAIN,
     DAMAGE,
@@ -25,7 +28,7 @@ from lspc.data.formats.base import (
     read_arrays,
 )
 from lspc.data.formats.bounds import Allowance
-from lspc.data.validate import Findings
+from lspc.data.validate import FILE_NAMES, Findings
 
 KNOWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 """Those that never make more of a byte than deflate does."""
@@ -37,12 +40,30 @@ def read(path: Path, found: Findings) -> tuple[Arrays, Metadata] | None:
     try:
         check_heaps(path)
         with h5py.File(path, "r") as file:
-            allowance = Allowance(path)
-            arrays = read_arrays(file, found, lambda name: refuse(file, name, allowance))
+            streamed = mapped.exceeds_memory(_declared(file))
+            allowance = Allowance(path, mapped=streamed)
+            copy = partial(_map_matrix, folder=path.parent) if streamed else np.asarray
+            arrays = read_arrays(file, found, lambda name: refuse(file, name, allowance), copy)
             return arrays, metadata_or_warning(lambda: plain_values(file.attrs), found)
     except DAMAGE as error:
         found.fatal("file", f"not an HDF5 file, or damaged or cut off ({one_line(error)}); {AGAIN}")
         return None
+
+
+def _declared(file: h5py.File) -> int:
+    """Bytes of all that may be an array of the dataset, as far as the file says."""
+    names = {*FIELDS, *FILE_NAMES.values()} & set(file)
+    entries = [file[name] for name in names if isinstance(file.get(name, getlink=True), h5py.HardLink)]
+    return sum(
+        math.prod(entry.shape) * entry.dtype.itemsize
+        for entry in entries
+        if isinstance(entry, h5py.Dataset) and entry.shape is not None
+    )
+
+
+def _map_matrix(entry: h5py.Dataset, folder: Path) -> NDArray[Any]:
+    """What has several numbers in a row is mapped; what has one is small beside it, and stays in memory."""
+    return mapped.copy(entry, folder) if entry.ndim == 2 and entry.dtype.kind in "biuf" else np.asarray(entry)
 
 
 def refuse(file: h5py.File, name: str, allowance: Allowance) -> str | None:

@@ -3,13 +3,15 @@
 from lspc.data.tables.columns import parse_columns
 from lspc.data.tables.dataset import check_table, open_table
 from lspc.data.tables.proposal import propose_columns
-from lspc.data.tables.reading import import_arrow, read_arrow
-from lspc.data.tables.table import Column, Table, Unusable, join_tables
+from lspc.data.tables.reading import import_arrow, read_arrow, read_in_parts
+from lspc.data.tables.table import Column, Table, Unusable, add_file_column, check_same_columns, join_tables
 
 __all__ = [
     "Column",
     "Table",
     "Unusable",
+    "add_file_column",
+    "check_same_columns",
     "check_table",
     "import_arrow",
     "join_tables",
@@ -17,4 +19,5 @@ __all__ = [
     "parse_columns",
     "propose_columns",
     "read_arrow",
+    "read_in_parts",
 ]

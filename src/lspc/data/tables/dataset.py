@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lspc.data import mapped
 from lspc.data.dataset import Dataset, Metadata
 from lspc.data.opening import AS_NAMED, Opening
 from lspc.data.tables.columns import SEVERAL, Chosen, Patterns, choose_columns, parse_columns
@@ -88,21 +89,16 @@ def _make_transitions(
     done, timeout = (_flags(table, chosen, role) for role in ("done", "timeout"))
     order = order_rows(table, chosen, done, timeout, found, cut_at_gaps=drop_missing)
     rows, done, timeout = order.rows, done[order.rows], timeout[order.rows]
-    now = _matrix(table, chosen.names["observations"])[rows]
     unseen = _missing(table, chosen.names["observations"])[rows]
     unknown = _missing(table, _other_columns(chosen))[rows]
     follows = np.append(~order.starts[1:], False)
-    if "next_observations" in chosen.names:
-        then = _matrix(table, chosen.names["next_observations"])[rows]
-        usable = np.ones(len(rows), bool)
-    else:
-        then = np.where((follows & ~done)[:, None], np.roll(now, -1, axis=0), now)
-        usable = follows | done
-        unknown &= usable  # the last row of an episode is there for its observation alone
+    derived = "next_observations" not in chosen.names
+    usable = follows | done if derived else np.ones(len(rows), bool)
+    unknown &= usable  # the last row of an episode may be there for its observation alone
     lost = unseen | unknown
     if lost.any() and not drop_missing:
         _refuse_missing(table, chosen, rows[lost])
-    if "next_observations" not in chosen.names and drop_missing:
+    if derived and drop_missing:
         usable &= done | ~np.append(unseen[1:], False) & ~order.gaps
     keep = usable & ~lost
     if not keep.any():
@@ -110,17 +106,27 @@ def _make_transitions(
     # A row ends its episode where the row after it is not the next one that was kept.
     goes_on = follows & np.append(keep[1:], False) & ~order.gaps
     costs = _costs(table, chosen)
-    arrays = {
-        "observations": now, "next_observations": then, "actions": _matrix(table, chosen.names["actions"])[rows],
-        "rewards": table.columns[chosen.names["reward"][0]].values[rows], "costs": costs[rows],
-        "terminated": done, "truncated": timeout | ~goes_on & ~done,
-    }  # fmt: skip
     _tell_dropped(usable & lost, ~usable & ~unseen, done, order, costs[rows], chosen, found)
-    return {name: array[keep] for name, array in arrays.items()}, rows[keep]
+    kept, seen = rows[keep], chosen.names["observations"]
+    following = np.where(follows & ~done, np.roll(rows, -1), rows)[keep] if derived else kept
+    return {
+        "observations": _matrix(table, seen, kept),
+        "next_observations": _matrix(table, seen if derived else chosen.names["next_observations"], following),
+        "actions": _matrix(table, chosen.names["actions"], kept),
+        "rewards": table.columns[chosen.names["reward"][0]].values[kept], "costs": costs[kept],
+        "terminated": done[keep], "truncated": (timeout | ~goes_on & ~done)[keep],
+    }, kept  # fmt: skip
 
 
-def _matrix(table: Table, names: list[str]) -> NDArray[Any]:
-    return np.stack([table.columns[name].values for name in names], axis=1)
+def _matrix(table: Table, names: list[str], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """These columns at these rows, side by side."""
+    columns = [table.columns[name].values for name in names]
+    matrix = mapped.empty((len(rows), len(names)), np.result_type(*columns), *columns)
+    for part in mapped.blocks(matrix):
+        for number, column in enumerate(columns):
+            matrix[part, number] = column[rows[part]]
+        mapped.release(*columns)
+    return matrix
 
 
 def _missing(table: Table, names: list[str]) -> NDArray[np.bool_]:
@@ -175,7 +181,8 @@ def _tell_dropped(
     if "next_observations" in chosen.names:
         return
     if last.any():
-        hidden = costs[last].sum()
+        with np.errstate(all="ignore"):  # infinite costs are refused later
+            hidden = costs[last].sum()
         cost = f" (with a cost of {hidden:g} in all)" if np.isfinite(hidden) and hidden > 0 else ""
         found.warn(
             "next_observations",

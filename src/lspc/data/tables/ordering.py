@@ -1,6 +1,7 @@
 """The rows of a table in the order they happened: by episode and step, and where the step counter shows a gap."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +53,10 @@ def order_rows(
 def _sort_by_episode(table: Table, chosen: Chosen, found: Findings) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Episodes in the order of their names; where there is no step, each must stand in one piece."""
     name, step = chosen.names["episode"][0], chosen.one("step")
-    _, episode = np.unique(table.columns[name].values, return_inverse=True)
-    if step:
+    episode = _number(table.columns[name].values)
+    if step and _is_sorted(episode, table.columns[step].values):
+        rows = np.arange(table.rows)
+    elif step:
         rows = np.lexsort((table.columns[step].values, episode))
     else:
         begins = np.flatnonzero(np.append(True, episode[1:] != episode[:-1]))
@@ -70,6 +73,18 @@ def _sort_by_episode(table: Table, chosen: Chosen, found: Findings) -> tuple[NDA
         found.warn("episode", f"rows were sorted by {name}" + (f" and {step}" if step else ""))
     ordered = episode[rows]
     return rows, np.append(True, ordered[1:] != ordered[:-1])
+
+
+def _number(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Equal values as equal numbers, in order; most logs are sorted, and then it takes little memory."""
+    if bool((values[1:] >= values[:-1]).all()):
+        return np.cumsum(np.append(False, values[1:] != values[:-1]))
+    return np.unique(values, return_inverse=True)[1]
+
+
+def _is_sorted(episode: NDArray[np.int64], step: NDArray[Any]) -> bool:
+    same = episode[1:] == episode[:-1]
+    return bool((episode[1:] >= episode[:-1]).all() and (~same | (step[1:] >= step[:-1])).all())
 
 
 def _check_ends(

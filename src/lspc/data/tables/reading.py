@@ -5,12 +5,14 @@ Arrow is the one table engine; plain arrays and episodes do without it.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lspc.data.mapped import blocks, empty, map_arrays, release
 from lspc.data.tables.columns import CONVENTIONS
 from lspc.data.tables.table import Column, Table, Unusable, text_column
 from lspc.errors import UserError
@@ -62,14 +64,81 @@ def make_table(value: Any, source: str, observed: Sequence[str] = ()) -> Table:
 def read_arrow(arrow_table: Any, source: str) -> Table:
     """The columns of an Arrow table; a column of lists of one length becomes that many columns."""
     names = [name for name in arrow_table.column_names if not PANDAS_INDEX.fullmatch(name)]
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise Unusable("table", f"two columns are called {twice[0]!r}; rename one")
+    check_names(names)
     columns: dict[str, Column] = {}
     groups: dict[str, list[str]] = {}
     for name in names:
         array = arrow_table[name].combine_chunks()
         _add(name, _spread_lists(name, array) or [_from_arrow(array)], columns, groups)
     return Table(source, columns, groups)
+
+
+def check_names(names: Sequence[str]) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise Unusable("table", f"two columns are called {twice[0]!r}; rename one")
+
+
+def read_in_parts(
+    names: Sequence[str], rows: int, parts: Callable[[str], Iterator[tuple[str, Any]]], source: str, folder: Path
+) -> Table:
+    """A table larger than memory: each column's Arrow arrays, with the place they are from, one after the other."""
+    columns: dict[str, Column] = {}
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if not PANDAS_INDEX.fullmatch(name):
+            _add(name, _map_column(name, rows, parts(name), folder), columns, groups)
+    return Table(source, columns, groups)
+
+
+def _map_column(name: str, rows: int, parts: Iterator[tuple[str, Any]], folder: Path) -> list[Column]:
+    """One column, or those in a column of lists, with mapped values."""
+    joined: list[_Joined] = []
+    start = 0
+    for place, array in parts:
+        pieces = _spread_lists(name, array) or [_from_arrow(array)]
+        if not joined:
+            types = [((rows,), piece.values.dtype) for piece in pieces]
+            joined = [_Joined(piece, values) for piece, values in zip(pieces, map_arrays(types, folder), strict=True)]
+        if len(pieces) != len(joined):
+            raise Unusable(name, f"{name} holds lists of different lengths; store one column for each number")
+        for whole, piece in zip(joined, pieces, strict=True):
+            whole.add(piece, start, name, place)
+        start += len(array)
+    return [whole.finish() for whole in joined]
+
+
+class _Joined:
+    """A column that is put together from pieces."""
+
+    def __init__(self, first: Column, values: NDArray[Any]) -> None:
+        self.first, self.values = first, values
+        self.missing: NDArray[np.bool_] = np.broadcast_to(np.False_, values.shape)
+        self.labels: dict[str, int] = {}
+
+    def add(self, piece: Column, start: int, name: str, place: str) -> None:
+        rows = slice(start, start + len(piece.values))
+        if piece.missing.any():
+            if not self.missing.flags.writeable:
+                self.missing = empty(self.values.shape, np.bool_, self.values)  # a new file is all zeros
+            self.missing[rows] = piece.missing
+            if piece.missing.all():
+                return
+        if piece.kind != self.first.kind or np.result_type(piece.values, self.values) != self.values.dtype:
+            raise Unusable("file", f"{name} is of another type in {place} ({piece.type_name}); make them equal")
+        numbers = piece.values
+        if piece.kind == "text":
+            known = np.array([self.labels.setdefault(label, len(self.labels)) for label in piece.labels or ("",)])
+            numbers = known[np.where(piece.missing, 0, numbers)]
+        self.values[rows] = numbers
+        release(self.values, self.missing)
+
+    def finish(self) -> Column:
+        labels = tuple(sorted(self.labels))
+        if self.first.kind == "text":
+            order = np.argsort([self.labels[label] for label in labels])  # from the order of their first use
+            for rows in blocks(self.values):
+                self.values[rows] = order[self.values[rows]]
+        return Column(self.first.kind, self.values, self.missing, self.first.type_name, labels)
 
 
 def read_columns(arrays: Mapping[Any, Any], source: str) -> Table:

@@ -1,7 +1,7 @@
 """What a table is: named columns of equal length, each of one kind, with what is missing marked."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -95,21 +95,34 @@ class Table:
 
 def join_tables(source: str, parts: Sequence[tuple[str, Table]]) -> Table:
     """One table of the rows of several; a column `file` says where each came from, unless there is one."""
+    check_same_columns([(name, table.columns) for name, table in parts])
+    first = parts[0][1]
+    columns = {
+        name: _join_column(name, [(part, table.columns[name]) for part, table in parts]) for name in first.columns
+    }
+    return add_file_column(Table(source, columns, first.groups, tuple((name, table.rows) for name, table in parts)))
+
+
+def check_same_columns(parts: Sequence[tuple[str, Iterable[str]]]) -> None:
+    """Refuse files that have not the same columns."""
     (first_name, first), *rest = parts
-    for name, table in rest:
-        if different := set(first.columns) ^ set(table.columns):
+    for name, columns in rest:
+        if different := set(first) ^ set(columns):
             raise Unusable(
                 "file",
                 f"{name} and {first_name} have different columns ({', '.join(sorted(different))} in one of them)",
             )
-    columns = {
-        name: _join_column(name, [(part, table.columns[name]) for part, table in parts]) for name in first.columns
-    }
-    counts = tuple((name, table.rows) for name, table in parts)
-    if "file" not in columns:
-        names = np.repeat([name for name, _ in counts], [rows for _, rows in counts])
-        columns["file"] = text_column(names, np.zeros(len(names), bool), "name of the file")
-    return Table(source, columns, first.groups, counts)
+
+
+def add_file_column(table: Table) -> Table:
+    """The table with a column `file` that says where each row came from, unless there is one."""
+    if "file" in table.columns:
+        return table
+    labels = sorted({name for name, _ in table.parts})
+    numbers = [labels.index(name) for name, rows in table.parts if rows]
+    values = np.repeat(numbers, [rows for _, rows in table.parts if rows])
+    file = Column("text", values, np.zeros(len(values), bool), "name of the file", tuple(labels))
+    return replace(table, columns={**table.columns, "file": file})
 
 
 def _join_column(name: str, parts: Sequence[tuple[str, Column]]) -> Column:
