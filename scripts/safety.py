@@ -25,7 +25,8 @@ from lspc.tasks import Task, get_task
 
 TASKS = (
     "BallCircle", "BallRun", "CarRun", "CarCircle", "DroneCircle", "CarGoal1", "PointButton1", "PointCircle1",
-    "HalfCheetahVelocity", "SwimmerVelocity", "HopperVelocity", "easysparse", "mediummean", "harddense", "mediumdense",
+    "HalfCheetahVelocity", "SwimmerVelocity", "HopperVelocity", "easysparse", "mediummean", "harddense",
+    "mediumdense",
 )  # fmt: skip
 Rows = list[dict[str, Any]]
 
@@ -156,7 +157,17 @@ def _line(task: str, policy: str, budget: float, eps: float | None, rows: Rows, 
     name = f"{policy}, default" if policy == "LSPC-O" and budget not in rows[0]["budgets"] else policy
     shown = ", ".join(f"{cost:.1f}" for cost in costs)
     eps_shown = "" if eps is None else f"{eps:g}"
-    return f"| {task} | {name} | {budget:g} | {eps_shown} | {reward:.4g} | {share} | {mark}{shown}{mark} | {100 * over:.0f} % |"
+    cells = (
+        task,
+        name,
+        f"{budget:g}",
+        eps_shown,
+        f"{reward:.4g}",
+        share,
+        f"{mark}{shown}{mark}",
+        f"{100 * over:.0f} %",
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def _ranges(names: Sequence[str], role: str, array: NDArray[Any]) -> list[dict[s
     ]
 
 
-def _histograms(array: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> list[NDArray[np.integer]]:
+def _histograms(array: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> list[NDArray[np.int64]]:
     """Of each column, between its least and its most; one bin for a column that never changes."""
     bins = [BINS if a < b else 1 for a, b in zip(low, high, strict=True)]
     counts = [np.zeros(count, np.int64) for count in bins]
