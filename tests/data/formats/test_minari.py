@@ -43,6 +43,7 @@ def test_every_storage_gives_what_happened(storage: str) -> None:
     np.testing.assert_array_equal(dataset.terminated, dataset.next_observations[:, 0] > 60)
     assert str(dataset.action_bounds) == "[0, 100]"
     assert dataset.warnings == ()
+    assert load(PLANT / f"tank-{storage}-v0", **dataset.opened).fingerprint == dataset.fingerprint
 
 
 def test_observations_in_parts_are_put_side_by_side() -> None:
