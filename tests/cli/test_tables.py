@@ -102,14 +102,14 @@ def test_a_proposal_is_written_mended_and_used(cli: Cli, log: Path, tmp_path: Pa
     assert json.loads(told[0])["fingerprint"] == json.loads(told[1])["fingerprint"]
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".hdf5", ".npz"])
 def test_convert_keeps_every_number(cli: Cli, log: Path, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"converted{suffix}"
     done = cli("convert", log, out, *OPENING)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{out}: {EPISODES} episodes, {EPISODES * (STEPS - 1)} transitions\n"
     first = load(log, columns=COLUMNS, cost=COST, action_bounds=(0, 100))
-    # CSV has no place for the bounds; Parquet names them, so it opens without a word.
+    # CSV has no place for the bounds; the others name them, so they open without a word.
     again = load(out, action_bounds=(0, 100) if suffix == ".csv" else None)
     assert again.fingerprint == first.fingerprint
 

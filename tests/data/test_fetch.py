@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
-from helpers.cli import Cli
+from helpers.cli import TINY, Cli
 from helpers.mirror import Mirror, serve
 
 from lspc import data
 from lspc.data import Dataset, fetch, load, read_metadata, save
 from lspc.errors import UserError
+from lspc.runs import Run
 from lspc.tasks import get_task
 
 TASK = get_task("BallRun")
@@ -168,3 +169,17 @@ def test_a_minari_id_is_found_where_minari_keeps_it(monkeypatch: pytest.MonkeyPa
     assert load("plant/tank-arrow-v0").source == str(samples / "plant" / "tank-arrow-v0")
     with pytest.raises(UserError, match="no such file, DSRL task or Minari dataset"):
         load("plant/nothing-v0")
+
+
+def test_a_run_is_trained_by_the_name_of_a_task_and_needs_no_mirror_again(
+    cli: Cli, content: bytes, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(content, ["breaks"]) as mirror:
+        monkeypatch.setenv("LSPC_MIRROR", mirror.url)
+        done = cli("train", "--data", "OfflineBallRun-v0", "--out", tmp_path / "run", *TINY)
+    assert done.returncode == 0, done.stderr
+    run = Run.open(tmp_path / "run")
+    assert run.task == "BallRun"
+    assert run.require_dataset().fingerprint == dataset.fingerprint
+    again = cli("train", "--data", "OfflineBallRun-v0", "--offline", "--out", tmp_path / "run", *TINY)
+    assert again.returncode == 0, again.stderr

@@ -192,7 +192,9 @@ def test_what_cannot_be_done_is_told_in_one_line(text: str, told: str) -> None:
     assert str(refused.value).count("list of episodes") <= 1
 
 
-def test_usage_is_how_it_is_written() -> None:
+def test_usage_is_how_it_is_written_and_the_docs_have_them_all() -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    assert [name for name in FILTERS if f"| `{name}" not in docs] == []
     assert usage("grid") == "grid[=COSTS:RETURNS:MOST:LEAST]"
     assert usage("safe-only") == "safe-only"
 

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from lspc.data import Dataset, examine, load, read_metadata
+from lspc.data import Dataset, examine, load, read_metadata, save
 from lspc.errors import UserError
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "minari"
@@ -43,6 +43,7 @@ def test_every_storage_gives_what_happened(storage: str) -> None:
     np.testing.assert_array_equal(dataset.terminated, dataset.next_observations[:, 0] > 60)
     assert str(dataset.action_bounds) == "[0, 100]"
     assert dataset.warnings == ()
+    assert load(PLANT / f"tank-{storage}-v0", **dataset.opened).fingerprint == dataset.fingerprint
 
 
 def test_observations_in_parts_are_put_side_by_side() -> None:
@@ -127,6 +128,31 @@ def test_a_broken_folder_is_refused(copied: Path, kind: str, told: str) -> None:
     dataset, message = open_broken(copied, kind)
     assert dataset is None
     assert told in message
+
+
+def test_a_folder_of_tables_may_hold_a_file_of_that_name(tmp_path: Path, dataset: Dataset) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "metadata.json").write_text("{", encoding="utf-8")
+    save(dataset, tmp_path / "data" / "log.parquet")
+    assert load(tmp_path).fingerprint == dataset.fingerprint
+
+
+@pytest.mark.parametrize("storage", ["arrow", "parquet"])
+@pytest.mark.parametrize("kind", ["gone", "cut", "columns"])
+def test_broken_episodes_are_refused(tmp_path: Path, storage: str, kind: str) -> None:
+    folder = Path(shutil.copytree(PLANT / f"tank-{storage}-v0", tmp_path / "tank"))
+    part = folder / "data" / "1" / f"part-0.{storage}"
+    if kind == "gone":
+        part.unlink()
+        assert "episode 1 is not there" in refuse(folder)
+    elif kind == "cut":
+        part.write_bytes(part.read_bytes()[:700])
+        assert "damaged or cut off" in refuse(folder)
+    else:
+        shutil.copy(PLANT / "dict-parquet-v0" / "data" / "1" / "part-0.parquet", part.with_suffix(".parquet"))
+        if storage == "arrow":
+            part.unlink()
+        assert "observations" in refuse(folder)
 
 
 def test_an_info_that_one_episode_lacks_is_no_column(copied: Path) -> None:

@@ -173,10 +173,7 @@ def find_format(path: str | Path) -> Format | None:
 
 def find_folder(path: Path) -> Folder | None:
     """What kind of folder this is; None where it is a file or any folder."""
-    try:
-        return next((kind for kind in FOLDERS if path.is_dir() and kind.recognise(path)), None)
-    except DAMAGE as error:
-        raise UserError(f"{path}: it cannot be read ({one_line(error)}); {AGAIN}") from error
+    return next((kind for kind in FOLDERS if path.is_dir() and kind.recognise(path)), None)
 
 
 def _refuse_path(path: Path) -> str | None:

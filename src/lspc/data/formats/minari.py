@@ -35,7 +35,10 @@ DISCRETE = ("Discrete", "MultiDiscrete", "MultiBinary")
 def recognise(folder: Path) -> bool:
     if (folder / MAIN).is_file():
         return True
-    return (folder / DESCRIPTION).is_file() and "data_format" in _describe(folder)
+    try:
+        return (folder / DESCRIPTION).is_file() and "data_format" in _describe(folder)
+    except (OSError, ValueError, RecursionError):  # a file of that name in a folder of anything
+        return False
 
 
 def find_by_id(name: str) -> Path | None:
@@ -121,8 +124,9 @@ def _read_arrow(data: Path) -> Iterator[Arrays]:
     from pyarrow import dataset
 
     for folder in sorted((path for path in data.iterdir() if _number(path.name) >= 0), key=lambda p: _number(p.name)):
-        part = next(path for path in folder.iterdir() if path.suffix in (".arrow", ".parquet"))
-        # One file, not the folder: other files in it are none of ours.
+        part = next((path for path in folder.iterdir() if path.suffix in (".arrow", ".parquet")), None)
+        if part is None:
+            raise Unusable("file", f"episode {folder.name} is not there; {AGAIN}")
         table = dataset.dataset(str(part), format=part.suffix[1:]).to_table()
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         arrays = {key: array for name, column in columns.items() for key, array in _spread(name, column)}
