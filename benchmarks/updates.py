@@ -21,13 +21,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from work import update_gflop
 
 from lspc import algos, data, files, training
 from lspc.algos import base
@@ -41,21 +41,6 @@ CASES = {"paper": ("paper", 1024, 5), "paper, batch 256": ("paper", 256, 20), "d
 """Preset, batch size, and how many updates one turn takes."""
 SIZE = 1024
 """Of the square matrices whose product is the limit."""
-
-
-def mlp_flop(inputs: int, outputs: int, hidden: tuple[int, ...]) -> int:
-    sizes = [inputs, *hidden, outputs]
-    return sum(2 * a * b for a, b in pairwise(sizes))
-
-
-def update_gflop(spec: Spec, config: Any) -> float:
-    """Operations in the matrix products of one update; a gradient costs two more forward passes."""
-    o, a, z, hidden = spec.observation_dim, spec.action_dim, config.latent_dim, config.hidden
-    q, v = mlp_flop(o + a, 1, hidden), mlp_flop(o, 1, hidden)
-    critic = 2 * q + 3 * v + v + 3 * 2 * q  # slow twins; V with gradient; V of the next state; twins with gradient
-    cvae = 3 * (mlp_flop(o + a, 2 * z, hidden) + mlp_flop(o + z, a, hidden))
-    encoder = 3 * mlp_flop(o, 2 * z, hidden) + 2 * mlp_flop(o + z, a, hidden)  # no weight gradient of the decoder
-    return config.batch_size * (2 * critic + cvae + encoder) / 1e9
 
 
 class Ours:

@@ -11,8 +11,11 @@ import os
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 import argparse
+import resource
 import shlex
+import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -21,6 +24,7 @@ import numpy as np
 from updates import LSPC, Ours
 
 from lspc import files, sims
+from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import dynamics, fitted_q
 from lspc.calibration.families import LspcFamily
 from lspc.policy import TrainedPolicy
@@ -93,7 +97,9 @@ def measure_simulators(name: str) -> dict[str, float]:
 def measure_calibration(updates: int = 20) -> dict[str, float]:
     ours = Ours("default", 256)
     dataset = ours.dataset.scale_actions()
-    family = LspcFamily(LSPC.policy(LSPC.init(jax.random.key(0), ours.spec, ours.config)))
+    policy = LSPC.policy(LSPC.init(jax.random.key(0), ours.spec, ours.config))
+    assert isinstance(policy, LspcPolicy)
+    family = LspcFamily(policy)
     horizon = int(dataset.lengths.max())
     ours.run(2)
     fits = {
@@ -114,13 +120,28 @@ def measure_calibration(updates: int = 20) -> dict[str, float]:
     return found
 
 
+def measure_start() -> dict[str, float]:
+    """Processor seconds of `lspc train` for one update of LSPC: with nothing compiled yet, and again."""
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "LSPC_CACHE": f"{folder}/cache"}
+        for what in ("nothing compiled yet", "again"):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = [sys.executable, "-m", "lspc", "train", "--steps", "1", "--out", f"{folder}/{what}"]
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            found[f"lspc train, one update, {what}: seconds"] = spent
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tasks", nargs="+", default=["BallCircle"])
     parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
     figures = {name: value for task in options.tasks for name, value in measure_simulators(task).items()}
-    figures |= measure_calibration()
+    figures |= measure_calibration() | measure_start()
     for name, value in figures.items():
         print(f"{name:<75} {value:8.3g}")
     if options.json:

@@ -27,6 +27,7 @@ W = jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)), jnp.float32)
         lambda x: jax.nn.sigmoid(x)[None].reshape(2, 3),
         lambda x: jax.jit(lambda y: -y * jnp.sum(W[:2] ** 2))(x),
         lambda x: jnp.broadcast_to(x[:, None], (6, 2)),
+        lambda x: jnp.broadcast_to(x[None], (2, 6)) @ W,
         lambda x: W,
     ],
 )
@@ -39,9 +40,17 @@ def test_the_same_numbers(function: Callable[[Any], Any]) -> None:
     np.testing.assert_array_equal(replay(X), found)  # nothing is left over from the call before
 
 
-def test_an_unknown_operation_is_named() -> None:
-    with pytest.raises(NotReplayable, match="sort"):
-        Replay(jnp.sort, X)
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (jnp.sort, "sort"),
+        (lambda x: jnp.tensordot(W @ W.T, x, (0, 0)), "dot_general"),
+        (lambda x: x.astype(int) // 2, "convert_element_type of int32"),
+    ],
+)
+def test_what_numpy_would_do_otherwise_is_named(function: Callable[[Any], Any], told: str) -> None:
+    with pytest.raises(NotReplayable, match=told):
+        Replay(function, X)
 
 
 def test_what_does_not_depend_on_the_argument_is_computed_once() -> None:

@@ -169,7 +169,7 @@ class TrainedPolicy:
         else:
             shape = (*observation.shape[:-1], self.net.noise_dim)
             noise = np.zeros(shape, np.float32) if rng is None else rng.standard_normal(shape, dtype=np.float32)
-            actions = np.asarray(self._compiled(self.net, observation, noise, self.variant))
+            actions = np.asarray(self._compiled(self.net, jnp.asarray(observation), jnp.asarray(noise), self.variant))
         return self.action_bounds.to_plant(self._finite(actions, observation))
 
     @cached_property

@@ -19,12 +19,9 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "max": np.maximum, "min": np.minimum, "abs": np.abs, "sign": np.sign, "exp": np.exp, "log": np.log,
     "log1p": np.log1p, "expm1": np.expm1, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt,
-    "square": np.square, "pow": np.power, "stop_gradient": np.asarray, "copy": np.asarray, "copy_p": np.asarray,
+    "square": np.square, "pow": np.power, "stop_gradient": np.asarray, "copy": np.asarray,
 }  # fmt: skip
 """NumPy's functions that need no more than the operands."""
-
-VECTOR_BY_MATRIX = ((((0,), (0,)), ((), ())), (((1,), (0,)), ((), ())))
-"""Which axes `x @ weight` multiplies, for one observation or a row of them."""
 
 
 class NotReplayable(Exception):
@@ -96,9 +93,11 @@ class Replay:
 def _find_operations(equation: Any) -> list[Callable[..., Any]]:
     """What NumPy calls a JAX operation with these settings: one function for each of its results."""
     name, settings, made = equation.primitive.name, equation.params, equation.outvars[0].aval
+    if not np.issubdtype(made.dtype, np.floating):
+        raise NotReplayable(f"{name} of {made.dtype}")  # NumPy divides whole numbers in another way, and more
     if name in PLAIN and len(equation.invars) <= 2:
         return [PLAIN[name]]
-    if name == "dot_general" and settings["dimension_numbers"] in VECTOR_BY_MATRIX:
+    if name == "dot_general" and settings["dimension_numbers"] == _by_matrix(equation.invars[0].aval.ndim):
         return [np.dot]
     if name == "concatenate":
         return [lambda first, second: np.concatenate((first, second), settings["dimension"])]
@@ -118,6 +117,11 @@ def _find_operations(equation: Any) -> list[Callable[..., Any]]:
     if name == "convert_element_type":
         return [methodcaller("astype", made.dtype)]
     raise NotReplayable(name)
+
+
+def _by_matrix(rank: int) -> Any:
+    """What `x @ weight` multiplies: the last axis of x, of this rank, and the first of the weights."""
+    return (((rank - 1,), (0,)), ((), ()))
 
 
 def _broadcast(shape: tuple[int, ...], axes: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
