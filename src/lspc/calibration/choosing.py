@@ -77,7 +77,7 @@ class Calibration:
     def choose(self, budget: float) -> Choice:
         """Of the eps up to the first whose upper bound exceeds the budget, the one with the most predicted reward."""
         check_budget(budget)
-        near = int(np.sum(np.asarray(self.episode_costs) <= reach(budget, self.cost_margin.unit)))
+        near = int(np.sum(np.asarray(self.episode_costs) <= max(2.0 * budget, budget + self.cost_margin.unit)))
         if near < FEWEST_NEAR:
             return Choice(
                 budget, None, None, None,
@@ -103,16 +103,3 @@ class Calibration:
         elif best is not fitting[-1]:
             why += f"; eps up to {fitting[-1].restriction:.3g} fit, and are predicted to earn less"
         return Choice(budget, best.restriction, best.cost, best.reward, why)
-
-
-def reach(budget: float, unit: float) -> float:
-    """Episodes that cost up to this much count as near a budget; `unit` is the data's usual cost."""
-    return max(2.0 * budget, budget + unit)
-
-
-def least_budget(episode_costs: Sequence[float], unit: float) -> float:
-    """The smallest budget that enough episodes of the data are near to; infinite if no budget has enough."""
-    if len(episode_costs) < FEWEST_NEAR:
-        return math.inf
-    needed = sorted(episode_costs)[FEWEST_NEAR - 1]
-    return max(0.0, min(needed / 2.0, needed - unit))
