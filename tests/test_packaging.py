@@ -21,8 +21,8 @@ NO_DEPS = {"safety-gymnasium", "metadrive-simulator"}
 """Installed by the Makefile alone: what they declare cannot be installed."""
 BEHIND = {"pybullet", "xmltodict", "pyyaml", "imageio", "glfw", "panda3d-gltf", "tqdm", "onnxruntime"}
 """Declared for other packages' imports, or for the program that an exported policy runs in."""
-BY_NAME = {"mujoco"}
-"""Imported by a string."""
+BY_NAME = {"mujoco", "mkdocs-material", "mkdocstrings"}
+"""Imported by a string; the last two are named in mkdocs.yml."""
 OPTIONAL = {"bench/cluster.py": "cluster", "deploy/onnx_graph.py": "deploy", "deploy/onnx_policies.py": "deploy"}
 """Files that are imported only where their extra is installed."""
 
