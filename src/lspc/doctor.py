@@ -1,4 +1,4 @@
-"""Is this machine ready? Each check looks at one thing lspc needs and, where it fails, says how to fix it.
+"""Is this machine ready? Each check looks at one thing lspc needs and, where it fails, names the cure.
 
 Things that are only nice to have are marked optional; their absence is no failure.
 """

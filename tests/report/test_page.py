@@ -22,7 +22,7 @@ from lspc.algos import lspc
 from lspc.algos.base import Spec
 from lspc.calibration import certificate
 from lspc.calibration.certificate import Certificate
-from lspc.calibration.choosing import FEWEST_NEAR, Calibration, Margin, Point, least_budget, reach
+from lspc.calibration.choosing import Calibration, Margin, Point
 from lspc.calibration.pilot import Claim, Stage
 from lspc.data import Dataset, load
 from lspc.errors import UserError
@@ -233,10 +233,14 @@ def test_a_certificate_is_read_with_its_words(tmp_path: Path, data_file: Path) -
 @pytest.mark.parametrize("unit", [1.0, 30.0])
 @pytest.mark.parametrize("costs", [(4.0,) * 20, (0.0,) * 9 + (6.0, 50.0), (1.0,) * 5])
 def test_the_least_budget_that_the_data_can_speak_of(unit: float, costs: tuple[float, ...]) -> None:
-    least = least_budget(costs, unit)
+    least = gather.least_budget(costs, unit)
+    made = Calibration(
+        training_seed=0, dataset="f", confidence=0.9, horizon=100, seed=0, settings={}, replays=(),
+        curve=(Point(0.5, Interval(0.0, 0.0, 0.0), Interval(1.0, 0.0, 2.0), 0.0, 1.0),),
+        cost_margin=Margin(0.0, unit), reward_margin=Margin(0.0, 1.0), episode_costs=costs, familiar_within=1.0,
+    )  # fmt: skip
     for budget in (0.0, 0.5, 1.9, 2.0, 3.0, 5.0, 50.0):
-        near = sum(cost <= reach(budget, unit) for cost in costs)
-        assert (near >= FEWEST_NEAR) == (budget >= least)
+        assert (made.choose(budget).restriction is None) == (budget < least)
 
 
 def test_a_guarded_policy_is_another_row_and_no_part_of_the_sweep(tmp_path: Path, data_file: Path) -> None:

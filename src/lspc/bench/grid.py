@@ -82,7 +82,7 @@ def make_plan(
     if not modes or set(modes) - set(evaluation.MODES):
         raise UserError(f"modes must be among {', '.join(evaluation.MODES)}, not {', '.join(modes)}")
     if absent := [name for name in data_files if not sims.is_installed(name)]:
-        raise UserError(f"the simulator of {', '.join(absent)} is not installed: `lspc doctor` says how")
+        raise UserError(f"the simulator of {', '.join(absent)} is not installed: `lspc doctor` names the cure")
     plan = Plan(
         dict.fromkeys(data_files, ""), tuple(dict.fromkeys(methods)), preset, dict(overrides or {}), seeds,
         min(together or seeds, seeds), episodes, tuple(modes),

@@ -5,7 +5,6 @@ beyond a gap may fit by luck, and the more one tries the likelier that is.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -66,7 +65,7 @@ class Calibration:
         """Of the eps up to the first whose upper bound exceeds the budget, the one with the most predicted reward."""
         if not math.isfinite(budget) or budget < 0:
             raise UserError(f"a budget must be a number of 0 or more, not {budget}")
-        near = int(np.sum(np.asarray(self.episode_costs) <= reach(budget, self.cost_margin.unit)))
+        near = int(np.sum(np.asarray(self.episode_costs) <= max(2.0 * budget, budget + self.cost_margin.unit)))
         if near < FEWEST_NEAR:
             return Choice(
                 budget, None, None, None,
@@ -79,7 +78,7 @@ class Calibration:
             return Choice(
                 budget, None, None, None,
                 f"no eps fits: the smallest, eps {safest.restriction:g}, may cost {safest.cost.high:.3g} "
-                f"(estimated {safest.cost.mean:.3g}); deploy LSPC-S, use the guard, or raise the budget",
+                f"(estimated {safest.cost.mean:.3g}); LSPC-S, the guard or a larger budget are what is left",
             )  # fmt: skip
         best = max(fitting, key=lambda point: point.reward.mean)
         why = (
@@ -92,16 +91,3 @@ class Calibration:
         elif best is not fitting[-1]:
             why += f"; eps up to {fitting[-1].restriction:.3g} fit, and are predicted to earn less"
         return Choice(budget, best.restriction, best.cost, best.reward, why)
-
-
-def reach(budget: float, unit: float) -> float:
-    """Episodes that cost up to this much count as near a budget; `unit` is the data's usual cost."""
-    return max(2.0 * budget, budget + unit)
-
-
-def least_budget(episode_costs: Sequence[float], unit: float) -> float:
-    """The smallest budget that enough episodes of the data are near to; infinite if no budget has enough."""
-    if len(episode_costs) < FEWEST_NEAR:
-        return math.inf
-    needed = sorted(episode_costs)[FEWEST_NEAR - 1]
-    return max(0.0, min(needed / 2.0, needed - unit))

@@ -28,7 +28,7 @@ VERBS = {
     "theory": ("theory", "check the paper's bounds on finite CMDPs"),
     "algos": ("lists", "list the methods"),
     "tasks": ("lists", "list the benchmark's tasks"),
-    "doctor": ("lists", "say what is installed, and how to get what is missing"),
+    "doctor": ("lists", "say what is installed and how to mend what is not"),
 }
 """The verb -> the module here that holds a function of that name, and one line about it."""
 

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from lspc.bench import running, tables
 from lspc.bench.grid import RUNS
 from lspc.bench.records import Results
 from lspc.calibration import certificate
-from lspc.calibration.choosing import least_budget
+from lspc.calibration.choosing import FEWEST_NEAR
 from lspc.errors import UserError
 from lspc.evaluation import FIRST_EPISODE_SEED, check_fits
 from lspc.policy import TrainedPolicy, load_policy
@@ -152,6 +153,14 @@ def read_calibrations(run: Run) -> list[Part]:
             "budgets": [{"budget": each["budget"], "restriction": each["restriction"]} for each in chosen],
         })  # fmt: skip
     return found
+
+
+def least_budget(episode_costs: Sequence[float], unit: float) -> float:
+    """The smallest budget that the data can speak of, by `Calibration.choose`'s rule; infinite if there is none."""
+    if len(episode_costs) < FEWEST_NEAR:
+        return math.inf
+    needed = sorted(episode_costs)[FEWEST_NEAR - 1]
+    return max(0.0, min(needed / 2.0, needed - unit))
 
 
 def read_certificates(run: Run) -> list[Part]:

@@ -282,7 +282,7 @@ def tasks_table(tasks: "Sequence[Task]", installed: dict[str, bool]) -> Table:
 
 def doctor_table(checks: "Sequence[Check]") -> Table:
     table = Table(title="lspc doctor")
-    for name in ("", "what", "found", "how to fix it"):
+    for name in ("", "what", "found", "to mend it"):
         table.add_column(name)
     for check in checks:
         mark = "[green]ok" if check.ok else "[yellow]-" if check.optional else "[red]missing"

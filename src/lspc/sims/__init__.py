@@ -61,13 +61,11 @@ def make(task: Task | str, *, pictures: bool = True) -> Simulator:
         return OwnSimulator(task, pictures)
     suite = SUITES[task.suite]
     if missing := _missing_packages(suite):
-        raise UserError(
-            f"{task.name} needs {' and '.join(missing)}, which is missing: `lspc doctor` says how to install it"
-        )
+        raise UserError(f"{task.name} needs {' and '.join(missing)}, which is missing: `lspc doctor` names the cure")
     try:
         return _adapter(suite)(task, pictures)
     except ImportError as error:
-        told = f"the simulator of {task.name} does not start ({error}): `lspc doctor` says how to install it"
+        told = f"the simulator of {task.name} does not start ({error}): `lspc doctor` names the cure"
         raise UserError(told) from error
 
 
