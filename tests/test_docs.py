@@ -85,7 +85,7 @@ def test_the_commands_were_found() -> None:
 
 
 @cache
-def tested_elsewhere(page: Path) -> bool:
+def runs_elsewhere(page: Path) -> bool:
     """Whether a test of its own takes the page apart: it then names the page, and runs its Python."""
     others = [path for path in (ROOT / "tests").rglob("test_*.py") if path.name != Path(__file__).name]
     return page.name != "README.md" and any(f'"{page.name}"' in path.read_text() for path in others)
@@ -93,7 +93,7 @@ def tested_elsewhere(page: Path) -> bool:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in pages.PAGES if not tested_elsewhere(page) and pages.python_blocks(page.read_text())],
+    [page for page in pages.PAGES if not runs_elsewhere(page) and pages.python_blocks(page.read_text())],
     ids=pages.name,
 )
 def test_what_python_calls_of_lspc_exists_and_takes_these_arguments(page: Path) -> None:
@@ -115,7 +115,7 @@ def test_what_python_calls_of_lspc_exists_and_takes_these_arguments(page: Path) 
 def test_every_block_of_python_is_run_or_marked() -> None:
     for page in pages.PAGES:
         blocks = [block for block, fragment in pages.python_blocks(page.read_text()) if not fragment]
-        known = pages.name(page) in PREPARE or tested_elsewhere(page)
+        known = pages.name(page) in PREPARE or runs_elsewhere(page)
         assert not blocks or known, f"{page}: say in this file how its Python is run, or mark fragments"
 
 
