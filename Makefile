@@ -7,7 +7,7 @@ DEV := dev,data,track,deploy,cluster,docs,video,bullet
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 ALONE := not (simulator or process or browser or cluster)
 
-.PHONY: quickstart check alone test all-tests coverage chromium lint types speed soak growth docs install simulators clean
+.PHONY: quickstart check alone test all-tests wheels coverage chromium lint types speed soak growth docs install simulators clean
 
 quickstart: .venv/.installed
 	$(BIN)/lspc train --preset cpu --out quickstart/run
@@ -27,6 +27,10 @@ test: lint chromium .venv/.installed-simulators
 
 all-tests:
 	$(PYTEST)
+
+# The wheel in empty environments of this Python, 3.12 and 3.13, where they are installed; part of `make test`.
+wheels: .venv/.installed-simulators
+	$(BIN)/python -m pytest tests/test_wheel.py
 
 # What child processes execute is not counted.
 coverage: .venv/.installed-simulators

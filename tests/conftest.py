@@ -52,7 +52,7 @@ def cli_process() -> Cli:
 
 
 LONG = (
-    "test_ray.py", "test_all.py", "test_loop.py", "test_running.py", "test_cdt.py", "test_sweep.py",
+    "test_wheel.py", "test_ray.py", "test_all.py", "test_loop.py", "test_running.py", "test_cdt.py", "test_sweep.py",
     "test_figure_set.py", "test_fisor.py", "test_methods.py", "test_metadrive.py", "test_lspc.py",
     "test_tiny_cmdp.py", "test_calibrate.py", "test_fitted_q.py", "test_bear_lag.py", "test_dynamics.py",
     "test_safety_gymnasium.py", "test_population.py", "test_onnx_policies.py", "test_cpq.py",

@@ -94,7 +94,7 @@ def test_dir_shows_the_names_that_matter_and_each_is_documented() -> None:
             assert signature.return_annotation is not inspect.Signature.empty, name
             assert all(each.annotation is not each.empty for each in signature.parameters.values()), name
     with pytest.raises(AttributeError, match="module 'lspc' has no attribute 'fitt'"):
-        _ = lspc.fitt  # pyrefly: ignore [missing-module-attribute]
+        _ = lspc.fitt
 
 
 def test_a_path_and_a_budget_are_enough_to_train(

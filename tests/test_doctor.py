@@ -45,7 +45,7 @@ def test_a_missing_simulator_is_optional_and_comes_with_its_command(
     assert (check.ok, check.optional) == (False, True)
     assert check.fix.startswith(f"{doctor.pip()} install 'lspc[{SUITES[suite].extra}]'")
     assert check.fix.endswith(then)
-    assert "no_such_package, which is missing" in check.detail
+    assert check.detail == "not installed: no_such_package"
 
 
 def test_the_simulators_of_a_later_python_are_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

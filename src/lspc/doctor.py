@@ -130,8 +130,10 @@ def _simulator(suite: Suite) -> Check:
     """Really build a world and move it: an installed package can still lack a library it needs."""
 
     def look() -> str:
-        from lspc.sims import make
+        from lspc.sims import make, missing_packages
 
+        if missing := missing_packages(suite):
+            raise RuntimeError(f"not installed: {', '.join(missing)}")
         task = get_task(suite.trial_task)
         simulator = make(task, pictures=False)
         try:

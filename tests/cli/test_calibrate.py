@@ -44,6 +44,25 @@ def test_calibrate_tells_every_budget_its_eps(calibrated: tuple[Path, subprocess
     assert {name: stored[name] for name in stored if "sha256" not in name} == told["calibration"]
 
 
+def test_another_budget_uses_the_curve_that_is_there(
+    cli: Cli, calibrated: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    run = tmp_path / "moved"
+    shutil.copytree(calibrated[0], run)
+    description = files.read_json(run / "config.json")
+    gone = {**description["dataset"], "source": str(tmp_path / "gone.hdf5")}
+    files.write_json(run / "config.json", files.seal({**description, "dataset": gone}))
+    done = cli("calibrate", run, "--budget", "2e6", "--updates", "20", "--json")
+    assert done.returncode == 0, done.stderr  # the curve needs no data
+    assert "the curve was there already: nothing was learned anew" in done.stderr
+    assert json.loads(done.stdout)["calibration"] == json.loads(calibrated[1].stdout)["calibration"]
+    again = cli("calibrate", run, "--budget", "2e6", "--updates", "21")
+    assert "gone.hdf5 any more: say --data FILE" in again.stderr.splitlines()[-1]
+    for wrong in ("-1", "nan"):
+        refused = cli("calibrate", run, "--budget", wrong, "--updates", "21")
+        assert f"a budget must be a number of 0 or more, not {wrong}" in refused.stderr.splitlines()[-1]
+
+
 @pytest.mark.simulator
 @pytest.mark.process
 def test_calibrate_prints_a_table_that_fits_and_verifies(

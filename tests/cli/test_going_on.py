@@ -83,3 +83,12 @@ def test_runs_lists_what_they_are_and_in_what_they_differ(
     first, second = json.loads(cli("runs", tmp_path, "--json").stdout)
     assert (first["path"], first["differs"]) == (str(other), {"learning_rate": 0.25})
     assert (second["seeds"], second["updates"], second["finished"], second["cost"]) == ([0, 1], 300, True, None)
+
+
+def test_a_device_that_is_not_there_is_one_line(cli_process: Cli, data_file: Path, tmp_path: Path) -> None:
+    """In a process of its own, where JAX has not chosen a device yet."""
+    done = cli_process("train", "--data", data_file, "--out", tmp_path / "run", *SMALL, "--device", "tpu")
+    assert done.returncode == 1
+    told = "lspc: --device tpu: JAX finds none on this machine; `lspc doctor` shows what it finds"
+    assert done.stderr.splitlines() == [told]
+    assert not (tmp_path / "run").exists()

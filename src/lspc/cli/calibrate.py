@@ -27,9 +27,9 @@ def calibrate(
 
     Held-out episodes tell how far they can be trusted; no simulator is needed.
 
-    The result stays with the policy: policy.act(observation, budget=10). Other budgets
+    The result stays with the policy: policy.act(observation, budget=10).
 
-    use the same curve, at once.
+    Another budget uses the same curve, at once.
 
     Args:
         run: The folder of a finished LSPC run.

@@ -49,7 +49,7 @@ class TrainOptions:
 def train(arguments: Sequence[str]) -> None:
     """Learn a policy from a dataset; if interrupted, the same command continues.
 
-    With more --steps a finished run goes on, as if it had been asked for them at once.
+    With more --steps a finished run goes on, as if asked for them at once.
 
     The method's settings follow, with the values this preset and task give them.
     """

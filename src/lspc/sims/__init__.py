@@ -49,7 +49,7 @@ class Simulator(Protocol):
 
 def is_installed(task: Task | str) -> bool:
     """Whether the packages this task runs on are here; looks without importing them."""
-    return not _missing_packages(SUITES[_task(task).suite])
+    return not missing_packages(SUITES[_task(task).suite])
 
 
 def make(task: Task | str, *, pictures: bool = True) -> Simulator:
@@ -60,7 +60,7 @@ def make(task: Task | str, *, pictures: bool = True) -> Simulator:
 
         return OwnSimulator(task, pictures)
     suite = SUITES[task.suite]
-    if missing := _missing_packages(suite):
+    if missing := missing_packages(suite):
         raise UserError(
             f"{task.name} needs {' and '.join(missing)}, which is missing: `lspc doctor` says how to install it"
         )
@@ -71,7 +71,8 @@ def make(task: Task | str, *, pictures: bool = True) -> Simulator:
         raise UserError(told) from error
 
 
-def _missing_packages(suite: Suite) -> list[str]:
+def missing_packages(suite: Suite) -> list[str]:
+    """What a suite's simulator needs and is not here, by import name."""
     return [package for package in suite.packages if find_spec(package) is None]
 
 

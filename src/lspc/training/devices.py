@@ -29,7 +29,7 @@ def use(device: str | None) -> None:
     """Compute on devices of this kind (cpu, gpu, tpu) from now on; none leaves the choice to JAX."""
     if device is None:
         return
-    before = jax.config.read("jax_platforms")
+    before = jax.config.jax_platforms  # pyrefly: ignore [missing-attribute]
     try:
         jax.config.update("jax_platforms", device)
         found = jax.default_backend()
