@@ -56,8 +56,9 @@ def map_arrays(wanted: Sequence[tuple[tuple[int, ...], DTypeLike]], folder: Path
     folder = folder if os.access(folder, os.W_OK) else Path(tempfile.gettempdir())
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            # Claimed now: a disk that is full later would kill the program.
-            os.posix_fallocate(file.fileno(), 0, max(starts[-1], 1))
+            file.truncate(max(starts[-1], 1))
+            if hasattr(os, "posix_fallocate"):  # claimed now: a disk that is full later would kill the program
+                os.posix_fallocate(file.fileno(), 0, max(starts[-1], 1))
             mapping = Mapping(file.fileno(), max(starts[-1], 1))
     except OSError as error:
         raise UserError(
