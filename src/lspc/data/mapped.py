@@ -116,20 +116,28 @@ def take(array: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
         return array[rows]
     target = empty((len(rows), *array.shape[1:]), array.dtype, array)
     for part in blocks(target):
-        gather(array, rows[part], target[part])
+        _copy_rows(array, rows[part], target[part])
     return target
 
 
-def gather(array: NDArray[Any], rows: NDArray[np.integer], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """`array[rows]` in memory (or in `out`), with few pages of the array resident at a time."""
-    if mapping_of(array) is None:
+def gather(array: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
+    """`array[rows]` in memory, of rows that lie anywhere: nothing around them is read ahead."""
+    mapping = mapping_of(array)
+    if mapping is None:
         return array[rows]
-    out = np.empty((len(rows), *array.shape[1:]), array.dtype) if out is None else out
+    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
+    mapping.madvise(mmap.MADV_RANDOM)
+    _copy_rows(array, rows, found)
+    mapping.madvise(mmap.MADV_NORMAL)
+    return found
+
+
+def _copy_rows(array: NDArray[Any], rows: NDArray[np.integer], out: NDArray[Any]) -> None:
+    """With few pages of the array resident at a time."""
     for start in range(0, len(rows), SCATTERED):
         part = slice(start, start + SCATTERED)
         out[part] = array[rows[part]]
         release(array)
-    return out
 
 
 def moments(array: NDArray[Any], change: Callable[[slice], NDArray[Any]] | None = None) -> tuple[Any, Any]:
