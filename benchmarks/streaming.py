@@ -99,6 +99,7 @@ def main() -> None:
     parser.add_argument(
         "--chunks", type=int, default=5, help="chunks of 250 updates, the first of which is not counted"
     )
+    parser.add_argument("--pairs", type=int, default=2, help="how often both are measured")
     parser.add_argument("--preset", default="cpu")
     parser.add_argument("--folder", type=Path, help="where the file goes; beside it lies the working copy")
     parser.add_argument("--json", type=Path)
@@ -115,12 +116,14 @@ def main() -> None:
         make_file(small, min(chosen.gigabytes, 0.5))
         size = large.stat().st_size
         # Alternating, so that what else the machine does disturbs both alike.
-        pairs = [(run_process(large, chosen.memory, chosen), run_process(small, 1e3, chosen)) for _ in range(2)]
+        pairs = [
+            (run_process(large, chosen.memory, chosen), run_process(small, 1e3, chosen)) for _ in range(chosen.pairs)
+        ]
     medians = [[float(np.median(one["updates_per_second"])) for one in pair] for pair in pairs]
     record = {
         "lspc_version": __version__,
         "command": f"python benchmarks/streaming.py --gigabytes {chosen.gigabytes:g} --memory {chosen.memory:g} "
-        f"--chunks {chosen.chunks} --preset {chosen.preset}",
+        f"--chunks {chosen.chunks} --pairs {chosen.pairs} --preset {chosen.preset}",
         "file_gigabytes": round(size / 1e9, 2),
         "speed_ratio": round(float(np.mean([streamed / memory for streamed, memory in medians])), 3),
         "streamed": [pair[0] for pair in pairs],

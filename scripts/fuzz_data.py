@@ -96,13 +96,13 @@ def main() -> None:
         return
     from lspc import __version__, files
 
+    command = f"python scripts/fuzz_data.py --cases {chosen.cases} --seed {chosen.seed}"
     found = {}
     for part in PARTS:
         found[part] = run_in_process(part, chosen.cases // len(PARTS), chosen.seed)
         print(part, found[part]["outcomes"], f"{sum(found[part]['faults'].values())} fault(s)", flush=True)
-    command = f"python scripts/fuzz_data.py --cases {chosen.cases} --seed {chosen.seed}"
-    if chosen.json:
-        files.write_json(chosen.json, {"lspc_version": __version__, "command": command, "parts": found})
+        if chosen.json:
+            files.write_json(chosen.json, {"lspc_version": __version__, "command": command, "parts": found})
     sys.exit(any(part["faults"] for part in found.values()))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from helpers.attacks import change_bytes
 from helpers.cli import Cli
-from helpers.data import small_dataset
+from helpers.data import little_memory, small_dataset
 
 from lspc import algos, training
 from lspc.data import FIELDS, examine, load, read_metadata, save
@@ -170,10 +170,10 @@ def test_a_twice_compressed_array_is_not_unpacked(tmp_path: Path) -> None:
 
 
 def test_more_than_there_is_memory_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lspc.data.formats.bounds.free_memory", lambda: 5_000)
-    for suffix in (".hdf5", ".npz"):
+    monkeypatch.setattr("lspc.data.formats.bounds.free_disk", lambda _: 5_000)  # where HDF5 would be streamed from
+    for suffix, place in ((".hdf5", "disk"), (".npz", "memory")):
         save(DATASET, tmp_path / f"a{suffix}")
-        with pytest.raises(UserError, match=r"more than the [\d,]+ of memory that are free"):
+        with little_memory(), pytest.raises(UserError, match=rf"more than the [\d,]+ of {place} that are free"):
             load(tmp_path / f"a{suffix}")
 
 

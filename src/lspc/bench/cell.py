@@ -91,13 +91,16 @@ def measure_speed(dataset: data.Dataset, job: Job, config: Any) -> float:
     learned = module.prepare(dataset, config)
     spec = Spec.of(learned)
     states = training.init_states(module, spec, config, job.seeds)
-    table = jax.device_put(getattr(module, "table", base.table)(learned, config))
+    source = training.make_source(
+        module, getattr(module, "table", base.table)(learned, config), spec, config, job.seeds
+    )
+    table, drawn = jax.device_put(source.resident), source.ask(0, 0)
     chunk, seeds, length = training.make_chunk(module, spec, config), jnp.asarray(job.seeds), 2
-    states, _ = chunk(states, seeds, table, jnp.asarray(0), length=length)
+    states, _ = chunk(states, seeds, table, jnp.asarray(0), length=length, drawn=drawn)
     jax.block_until_ready(states)
     began, updates = time.perf_counter(), 0
     while (elapsed := time.perf_counter() - began) < SECONDS_MEASURED:
-        states, _ = chunk(states, seeds, table, jnp.asarray(updates), length=length)
+        states, _ = chunk(states, seeds, table, jnp.asarray(updates), length=length, drawn=drawn)
         jax.block_until_ready(states)
         updates += length
     return updates / elapsed

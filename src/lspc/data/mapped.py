@@ -56,8 +56,9 @@ def map_arrays(wanted: Sequence[tuple[tuple[int, ...], DTypeLike]], folder: Path
     folder = folder if os.access(folder, os.W_OK) else Path(tempfile.gettempdir())
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            # Claimed now: a disk that is full later would kill the program.
-            os.posix_fallocate(file.fileno(), 0, max(starts[-1], 1))
+            file.truncate(max(starts[-1], 1))
+            if hasattr(os, "posix_fallocate"):  # claimed now: a disk that is full later would kill the program
+                os.posix_fallocate(file.fileno(), 0, max(starts[-1], 1))
             mapping = Mapping(file.fileno(), max(starts[-1], 1))
     except OSError as error:
         raise UserError(
@@ -115,20 +116,28 @@ def take(array: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
         return array[rows]
     target = empty((len(rows), *array.shape[1:]), array.dtype, array)
     for part in blocks(target):
-        gather(array, rows[part], target[part])
+        _copy_rows(array, rows[part], target[part])
     return target
 
 
-def gather(array: NDArray[Any], rows: NDArray[np.integer], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """`array[rows]` in memory (or in `out`), with few pages of the array resident at a time."""
-    if mapping_of(array) is None:
+def gather(array: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
+    """`array[rows]` in memory, of rows that lie anywhere: nothing around them is read ahead."""
+    mapping = mapping_of(array)
+    if mapping is None:
         return array[rows]
-    out = np.empty((len(rows), *array.shape[1:]), array.dtype) if out is None else out
+    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
+    mapping.madvise(mmap.MADV_RANDOM)
+    _copy_rows(array, rows, found)
+    mapping.madvise(mmap.MADV_NORMAL)
+    return found
+
+
+def _copy_rows(array: NDArray[Any], rows: NDArray[np.integer], out: NDArray[Any]) -> None:
+    """With few pages of the array resident at a time."""
     for start in range(0, len(rows), SCATTERED):
         part = slice(start, start + SCATTERED)
         out[part] = array[rows[part]]
         release(array)
-    return out
 
 
 def moments(array: NDArray[Any], change: Callable[[slice], NDArray[Any]] | None = None) -> tuple[Any, Any]:
