@@ -34,6 +34,7 @@ def train(
     seeds: Sequence[int] = (0,),
     action_bounds: Given | Bounds | None = None,
     sweep: str | None = None,
+    hold_out: float = 0.0,
     evaluate_every: int | None = None,
     evaluate_episodes: int = 5,
     trackers: Sequence[str] = (),
@@ -45,7 +46,8 @@ def train(
     The task, which decides some settings, is the one named in the dataset's file unless told; None is no task. With a
     `sweep`, such as "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured
     in the simulator every `evaluate_every` updates, if that is given. `action_bounds`, (low, high) for every
-    action or such a pair for each, replace those of the dataset.
+    action or such a pair for each, replace those of the dataset. The share `hold_out` of the episodes is not learned
+    from, so that `calibrate` can check its predictions on episodes that nothing has seen.
     """
     dataset = dataset if action_bounds is None else dataset.bound_actions(action_bounds)
     known, method = task_of(dataset.metadata, task), algos.get(algo)
@@ -56,7 +58,7 @@ def train(
     with _make_interim(known, evaluate_every, evaluate_episodes) as interim:
         training.train_each(
             dataset, runs, method=algo, seeds=seeds, task=known, trackers=trackers, interim=interim,
-            on_progress=on_progress,
+            on_progress=on_progress, hold_out=hold_out,
         )  # fmt: skip
     return Path(out)
 

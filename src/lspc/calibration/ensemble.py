@@ -21,7 +21,9 @@ CHUNK = 250
 State = TypeVar("State")
 Table = TypeVar("Table")
 Update = Callable[..., State]
-"""(state, data, key of the step, key of the member's bootstrap weights, number of the step, config) -> state."""
+"""(state, data, key of the step, number of the member, number of the step, config) -> state."""
+ROWS = 4096
+"""Tables are filled up to a multiple of so many rows: logs of about one size then share a compiled program."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def _advance(
 
         def step(count: Array, state: State) -> State:
             key = jax.random.fold_in(jax.random.fold_in(member, 1), count)
-            return update(state, data, key, jax.random.fold_in(member, 2), count, config)
+            return update(state, data, key, number, count, config)
 
         return jax.lax.fori_loop(start, start + length, step, state)
 
@@ -85,9 +87,9 @@ def stack(members: list[State]) -> State:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves, dtype=leaves[0].dtype), *members)
 
 
-def bootstrap_weights(key: PRNGKeyArray, episodes: Array) -> Array:
-    """How much each episode counts for this member: exponential, the Bayesian bootstrap's weights."""
-    return jax.vmap(lambda episode: jax.random.exponential(jax.random.fold_in(key, episode)))(episodes)
+def bootstrap_weights(seed: int, members: int, episodes: int) -> np.ndarray:
+    """How much each episode counts for each member: exponential, the Bayesian bootstrap's weights."""
+    return np.random.default_rng(seed).exponential(size=(members, episodes)).astype(np.float32)
 
 
 def number_episodes(dataset: Dataset) -> np.ndarray:
@@ -95,7 +97,13 @@ def number_episodes(dataset: Dataset) -> np.ndarray:
     return np.repeat(np.arange(len(dataset.episodes)), dataset.lengths)
 
 
-def draw(table: Table, size: int, batch_size: int, key: PRNGKeyArray) -> Table:
-    """Rows drawn independently from a table of columns with `size` rows."""
+def pad(column: np.ndarray) -> Array:
+    """A column on the device, filled up with copies of its first row."""
+    rows = -(-len(column) // ROWS) * ROWS
+    return jnp.asarray(np.concatenate([column, np.repeat(column[:1], rows - len(column), axis=0)]))
+
+
+def draw(table: Table, size: int | Array, batch_size: int, key: PRNGKeyArray) -> Table:
+    """Rows drawn independently from the first `size` of a table of columns."""
     chosen = jax.random.randint(key, (batch_size,), 0, size)
     return jax.tree.map(lambda column: column[chosen], table)

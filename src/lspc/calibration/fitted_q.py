@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos.base import Normaliser, Spec
 from lspc.calibration import ensemble
@@ -43,7 +43,8 @@ class Rows(NamedTuple):
     """Whether nothing follows: a terminal state. At the horizon no steps are left, which says the same."""
     steps_left: Float[Array, " rows"]
     """Until the horizon, this one included."""
-    episode: Int[Array, " rows"]
+    weights: Float[Array, "rows members"]
+    """How much the row counts for each network."""
 
 
 def radial_basis(share: Float[Array, " *batch"]) -> Float[Array, "*batch basis"]:
@@ -91,18 +92,20 @@ class State(eqx.Module):
     """Holds the slow copy."""
 
 
-def tabulate(dataset: Dataset, horizon: int) -> Rows:
+def tabulate(dataset: Dataset, horizon: int, config: Config, seed: int = 0) -> Rows:
     starts = np.repeat([episode.start for episode in dataset.episodes], dataset.lengths)
-    return Rows(
-        jnp.asarray(dataset.observations),
-        jnp.asarray(dataset.actions),
-        jnp.stack([jnp.asarray(dataset.rewards), jnp.asarray(dataset.costs)], axis=-1),
-        jnp.asarray(dataset.next_observations),
+    weights = ensemble.bootstrap_weights(seed, config.members, len(dataset.episodes))
+    columns = (
+        dataset.observations,
+        dataset.actions,
+        np.stack([dataset.rewards, dataset.costs], axis=-1),
+        dataset.next_observations,
         # A time-out before the horizon ends the record, not the episode: what would have followed still counts.
-        jnp.asarray(dataset.terminated, jnp.float32),
-        jnp.asarray(horizon - (np.arange(dataset.transitions) - starts), jnp.float32),
-        jnp.asarray(ensemble.number_episodes(dataset)),
+        dataset.terminated.astype(np.float32),
+        (horizon - (np.arange(dataset.transitions) - starts)).astype(np.float32),
+        weights.T[ensemble.number_episodes(dataset)],
     )
+    return Rows(*(ensemble.pad(column) for column in columns))
 
 
 def make_skeleton(spec: Spec, config: Config, low: float, high: float, horizon: int) -> FittedQ:
@@ -138,18 +141,18 @@ def loss(net: MLP, target: FittedQ, batch: Rows, targets: Array, parameters: Arr
     return jnp.mean(weights[:, None] * errors**2)
 
 
-def update(state: State, data: tuple[Rows, PolicyFamily], key: PRNGKeyArray, bootstrap_key: PRNGKeyArray,
+def update(state: State, data: tuple[Rows, Array, PolicyFamily], key: PRNGKeyArray, number: Array,
            count: Array, config: Config) -> State:  # fmt: skip
     """One step towards the value of the policy's own action in the next state, then of the slow copy."""
-    (table, family), target = data, state.target
+    (table, size, family), target = data, state.target
     rows_key, parameter_key = jax.random.split(key)
-    batch = ensemble.draw(table, table.steps_left.shape[0], config.batch_size, rows_key)
+    batch = ensemble.draw(table, size, config.batch_size, rows_key)
     low, high = family.range
     parameters = jax.random.uniform(parameter_key, (config.batch_size,), minval=low, maxval=high)
     next_actions = family(batch.next_observations, parameters)
     following = target(batch.next_observations, next_actions, batch.steps_left - 1.0, parameters)
     targets = batch.signals + (1.0 - batch.ends[:, None]) * following
-    weights = ensemble.bootstrap_weights(bootstrap_key, batch.episode)
+    weights = batch.weights[:, number]
     gradient = eqx.filter_grad(loss)(state.learner.net, target, batch, targets, parameters, weights)
     # Values travel one step back in time per renewal of the slow copy: quick at first, steady at the end.
     decay = (1.0 - count / config.updates) ** 2 + 0.05
@@ -170,7 +173,7 @@ def fit(
     """The ensemble for this family: one for each member, stacked along a new first axis."""
     horizon = horizon or int(dataset.lengths.max())
     start = partial(init, dataset=dataset, horizon=horizon, family=family, config=config)
-    data = tabulate(dataset, horizon), family
+    data = tabulate(dataset, horizon, config, seed), jnp.asarray(dataset.transitions), family
     return ensemble.fit(start, update, data, config, seed=seed, on_progress=on_progress).target
 
 

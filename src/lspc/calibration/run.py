@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lspc.calibration import check, dynamics, fitted_q
-from lspc.calibration.choosing import Calibration, Choice
+from lspc.calibration.choosing import Calibration, Choice, round_risk
 from lspc.calibration.pipeline import calibrate_policy
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -30,6 +30,7 @@ def calibrate_run(
     dataset: Dataset | None = None,
     *,
     budgets: Sequence[float] = (),
+    risk: float | None = None,
     seed: int | None = None,
     updates: int = 6_000,
     verify: bool = False,
@@ -38,6 +39,7 @@ def calibrate_run(
 ) -> CalibratedRun:
     """Predict cost and reward at every eps and choose one for each budget, the task's unless given.
 
+    A budget is kept by the mean cost of an episode; with a `risk`, by all episodes but so many.
     `dataset` must be the one the run learned from; it is looked for where the run found it unless given.
     """
     opened = Run.open(run)
@@ -46,18 +48,26 @@ def calibrate_run(
     task = get_task(opened.task) if opened.task else None
     if verify and task is None:
         raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
+    if risk is not None:
+        round_risk(risk)
     opened.remember_budgets(budgets)
     budgets = budgets or opened.budgets(task)
     found = calibrate_policy(
         policy, dataset, dynamics_config=dynamics.Config(updates=updates),
         fitted_q_config=fitted_q.Config(updates=updates), on_progress=on_stage,
     )  # fmt: skip
-    verified = _verify(opened.path, task, found, budgets, episodes, on_stage) if verify and task else None
-    return CalibratedRun(found, [found.choose(budget) for budget in budgets], verified, task)
+    verified = _verify(opened.path, task, found, budgets, risk, episodes, on_stage) if verify and task else None
+    return CalibratedRun(found, [found.choose(budget, risk) for budget in budgets], verified, task)
 
 
 def _verify(
-    run: Path, task: Task, found: Calibration, budgets: Sequence[float], episodes: int, on_stage: OnStage
+    run: Path,
+    task: Task,
+    found: Calibration,
+    budgets: Sequence[float],
+    risk: float | None,
+    episodes: int,
+    on_stage: OnStage,
 ) -> check.Verification:
     stage, done, total = "", 0, 0
 
@@ -71,4 +81,4 @@ def _verify(
         done += 1
         on_stage(stage, done, total)
 
-    return check.verify(run, task, found, budgets, episodes=episodes, on_start=start, on_episode=advance)
+    return check.verify(run, task, found, budgets, risk=risk, episodes=episodes, on_start=start, on_episode=advance)

@@ -32,6 +32,8 @@ class TrainOptions:
     """Training seeds; several are trained in one program."""
     sweep: Annotated[str | None, shown("NAME=VALUE,VALUE ...")] = None
     """Train for each value of a setting, into OUT/NAME=VALUE; what LSPC's critics do not depend on shares them."""
+    hold_out: float = 0.0
+    """Share of the episodes that is not learned from, such as 0.2; `lspc calibrate` checks its predictions on it."""
     evaluate_every: Annotated[int | None, shown("INT")] = None
     """Measure the policies every so many updates, for `lspc figure training-curves`."""
     evaluate_episodes: int = 5
@@ -77,8 +79,8 @@ def train(arguments: Sequence[str]) -> None:
 
         api.train(
             dataset, options.out, algo=options.algo, preset=options.preset, task=options.task, seeds=options.seeds,
-            sweep=options.sweep, evaluate_every=options.evaluate_every, evaluate_episodes=options.evaluate_episodes,
-            trackers=options.track, on_progress=show, **given,
+            sweep=options.sweep, hold_out=options.hold_out, evaluate_every=options.evaluate_every,
+            evaluate_episodes=options.evaluate_episodes, trackers=options.track, on_progress=show, **given,
         )  # fmt: skip
     done = [str(options.out / name) for name in settings.parse_sweep(options.sweep)]
     if task or options.algo != "lspc":

@@ -100,17 +100,23 @@ def train_runs(
     trackers: Sequence[str],
     interim: Interim | None,
     on_progress: Callable[[Progress], None] | None,
+    hold_out: float = 0.0,
 ) -> None:
     """Train one run in each folder, all in one program; those that are finished already are left alone."""
     tracking.make_trackers(trackers)  # one that cannot be used is told before any folder is made
     if on_progress is None and (warning := cost_warning(dataset.costs)):  # the command line has shown it already
         warnings.warn(f"{dataset.source}: {warning}", stacklevel=2)
     dataset = fit_to_task(dataset, task)
-    module, planned, learned = algos.get(method), [], dataset
+    held = dataset.hold_out(hold_out)
+    shown = dataset.select(np.setdiff1d(np.arange(len(dataset.episodes)), held)) if len(held) else dataset
+    module, planned, learned = algos.get(method), [], shown
     for out, (config, provenance) in settings.items():
         _check_request(dataset, config, seeds, task)
-        learned = module.prepare(dataset, config)
-        run = Run.plan(out, dataset, learned, config, method=method, seeds=seeds, task=task, provenance=provenance)
+        learned = module.prepare(shown, config)
+        run = Run.plan(
+            out, dataset, learned, config, method=method, seeds=seeds, task=task, provenance=provenance,
+            held_out=hold_out,
+        )  # fmt: skip
         planned.append(_Planned(run, config))
     with ExitStack() as stack:
         for run, _ in planned:
