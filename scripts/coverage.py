@@ -45,7 +45,11 @@ def measure(half: Literal["design", "held"], plants: int = 156) -> None:
     for number in range(len(known), plants):
         known.append(measure_plant(number, SEEDS[half]))
         if number % 6 == 5 or number == plants - 1:
-            told = {"version": __version__, "command": shlex.join(["python", *sys.argv]), "config": asdict(SMALL)}
+            told = {
+                "lspc_version": __version__,
+                "command": shlex.join(["python", "scripts/coverage.py", *sys.argv[1:]]),
+                "config": asdict(SMALL),
+            }
             files.write_json(path, files.as_json({**told, "episodes": EPISODES, "plants": known}))
             print(f"{number + 1} of {plants}", flush=True)
 
@@ -66,7 +70,6 @@ def measure_plant(number: int, half: int) -> dict[str, Any]:
     rng, lowest = np.random.default_rng(number), float(made.log.returns.min())
     return {
         "labels": made.labels,
-        "shift": round(judge.cost_margin.shift, 3),
         "true": [round(float(cost), 2) for cost in truth[..., 1].mean(1)],
         "predicted": [round(point.cost.mean, 2) for point in points],
         "upper": [round(point.cost.high, 2) for point in points],

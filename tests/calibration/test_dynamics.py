@@ -126,18 +126,20 @@ def test_noise_is_that_of_episodes_that_were_not_learned_from(noisy: Dataset) ->
         assert gap.max() < 1e-4
 
 
-def test_steps_like_the_datas_are_near_and_others_far(noisy: Dataset) -> None:
-    model = jax.tree.map(lambda leaf: leaf[0], dynamics.fit(noisy, BRIEF))
-    near = model.distance(jnp.asarray(noisy.actions), jnp.asarray(noisy.next_observations))
-    far = model.distance(jnp.asarray(noisy.actions), jnp.asarray(noisy.next_observations) + 10.0)
-    assert float(near.mean()) < 0.1
-    assert float(far.min()) > 5.0
-
-
-def test_policies_that_leave_the_data_are_seen_to(drift: Dataset, models: dynamics.DynamicsModel) -> None:
-    """Actions of 3 were never tried."""
+def test_policies_that_leave_the_range_of_the_data_are_seen_to(
+    drift: Dataset, models: dynamics.DynamicsModel
+) -> None:
+    """Actions of 3 were never tried, and lead to where no episode has been."""
     rolled = dynamics.roll_out(models, Constant(), drift.initial_observations, np.array([0.0, 3.0]), HORIZON)
-    assert rolled.distances[1] > 5 * rolled.distances[0]
+    assert rolled.strayed[0] < 0.01
+    assert rolled.strayed[1] > 0.5
+
+
+def test_how_far_a_step_strays_by_hand(drift: Dataset) -> None:
+    model = dynamics.init(jax.random.key(0), drift, BRIEF).model
+    low, high, std = drift.observations.min(), drift.observations.max(), drift.statistics.observation_std[0]
+    strayed = model.stray(jnp.asarray([[0.0], [high], [high + 2 * std], [low - 3 * std]]))
+    np.testing.assert_allclose(strayed, [0, 0, 2, 3], atol=1e-4)
 
 
 def leaves(tree: Any) -> list[np.ndarray]:

@@ -15,18 +15,27 @@ def group(cost: float, predicted: float) -> Replay:
 
 
 def test_the_margin_of_a_cost_by_hand() -> None:
-    """Roots 3 against 2 and 4 against 4, in units of 2: a cost of 8 may truly be 2 (2 + 1)^2, and two spreads more."""
-    found = margins.fit_cost_margin((group(18.0, 8.0), group(32.0, 32.0), group(2.0, 32.0)), unit=2.0)
-    assert (found.share, found.unit, found.shift) == pytest.approx((0.0, 2.0, 1.0))
+    """Roots of 3 against 2, and of 8 against 8, in units of 2: what is predicted at 8 may be 2 (2 + 1)^2."""
+    cheap, right = group(18.0, 8.0), (group(128.0, 128.0), group(2.0, 130.0), group(130.0, 132.0))
+    found = margins.fit_cost_margin((cheap, group(0.0, 2.0), group(0.0, 0.0), *right), unit=2.0)
+    assert (found.share, found.unit) == (0.0, 2.0)
+    assert [shift for _, shift in found.shifts] == pytest.approx([1.0, 0, 0, 0, 0, 0])
     assert found.around(8.0, 0.0).high == pytest.approx(18.0)
     assert found.around(8.0, 3.0).high == pytest.approx(18.0 + 3 * margins.COST_SPREADS)
     assert found.around(0.0, 0.0).high == pytest.approx(2.0)
-    np.testing.assert_allclose(found.error(jnp.asarray([8.0, 0.0]), jnp.zeros(2)), [10.0, 2.0], rtol=1e-6)
+    assert found.around(131.0, 0.0).high == 131.0  # the three groups that are near were right
+    np.testing.assert_allclose(found.error(jnp.asarray([[8.0, 0.0, 131.0]]), jnp.zeros((1, 3))), [[10.0, 2.0, 0.0]],
+                               rtol=1e-6)  # fmt: skip
+
+
+def test_groups_as_near_as_the_third_count_too() -> None:
+    """Many groups are predicted to cost nothing: all of them speak of a policy that is."""
+    groups = (*(group(cost, 0.0) for cost in (0.0, 0.0, 0.0, 0.0, 4.0)), group(99.0, 50.0))
+    assert margins.fit_cost_margin(groups, unit=1.0).around(0.0, 0.0).high == pytest.approx(4.0)
 
 
 def test_costs_that_were_overrated_ask_for_no_margin() -> None:
     found = margins.fit_cost_margin((group(1.0, 9.0), group(0.0, 4.0)), unit=1.0)
-    assert found.shift == 0.0
     assert found.around(5.0, 0.0).high == 5.0
 
 
@@ -57,11 +66,10 @@ def test_episodes_are_grouped_by_what_was_predicted_of_them() -> None:
     assert [replay.episodes for replay in replays] == [4] * margins.GROUPS
     assert [replay.predicted_cost for replay in replays] == [13.0 + 8 * i for i in range(10)]
     assert [replay.cost for replay in replays] == [17.0 + 8 * i for i in range(10)]
-    assert cost.shift == pytest.approx(np.sqrt(17) - np.sqrt(13))
+    assert cost.shifts[0] == pytest.approx((np.sqrt(13), np.sqrt(17) - np.sqrt(13)))
     assert reward.share > 0
     assert reward.spreads == pytest.approx(2.3534, abs=1e-4)
 
 
-def test_the_reach_is_that_of_the_farthest_tenth() -> None:
-    assert margins.measure_reach(driven(np.zeros(40), np.zeros(40))) == 37.5
-    assert margins.measure_reach(driven(np.zeros(5), np.zeros(5))) == 4.0
+def test_the_reach_is_that_of_the_episodes_that_were_left_out() -> None:
+    assert margins.measure_reach(driven(np.zeros(5), np.zeros(5))) == 2.0 * margins.REACH

@@ -104,14 +104,16 @@ class Calibration:
             raise UserError(f"a budget must be a number of 0 or more, not {budget}")
         if lacking := explain_lack(self.episode_costs, budget, self.cost_margin.unit):
             return Choice(budget, None, None, None, lacking)
-        fitting = list(takewhile(lambda point: point.bound(risk) <= budget, self.curve))
+        fitting = list(takewhile(lambda point: not point.beyond and point.bound(risk) <= budget, self.curve))
         if not fitting:
             safest = self.curve[0]
             rarely = "" if risk is None else f" in more than {round_risk(risk):.0%} of episodes"
-            rarely += ", as it leaves what the data show" if safest.beyond else ""
+            told = (
+                "anything, as it leaves what the data show" if safest.beyond else f"{safest.bound(risk):.3g}{rarely}"
+            )
             return Choice(
                 budget, None, None, None,
-                f"no eps fits: the smallest, eps {safest.restriction:g}, may cost {safest.bound(risk):.3g}{rarely} "
+                f"no eps fits: the smallest, eps {safest.restriction:g}, may cost {told} "
                 f"(estimated {safest.cost.mean:.3g}); LSPC-S, the guard or a larger budget are what is left",
             )  # fmt: skip
         best = max(fitting, key=lambda point: point.reward.mean)

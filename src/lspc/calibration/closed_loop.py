@@ -88,8 +88,8 @@ class Driven(NamedTuple):
     true: Float[np.ndarray, "episodes 2"]
     scale: Float[np.ndarray, " episodes"]
     """Of a whole episode's length to the recorded one: above 1 where the record was cut."""
-    distances: Float[np.ndarray, " episodes"]
-    """Of its recorded steps to the nearest step that the member has learned from, on average."""
+    strayed: Float[np.ndarray, " episodes"]
+    """How far its recorded steps lead beyond the range of what the member has learned from, on average."""
 
 
 def drive_again(
@@ -118,20 +118,10 @@ def drive_again(
     whole = np.asarray(predicted, np.float64).reshape(len(unseen), REPEATS, most, 2).swapaxes(1, 2)
     true = np.stack([dataset.returns, dataset.cost_returns], axis=-1)[chosen]
     inside = (np.arange(horizon)[:, None] < lengths[:, None, :]).astype(np.float64)
-    each = _measure_distances(
-        models, jnp.asarray(dataset.actions[rows]), jnp.asarray(dataset.next_observations[rows])
-    )
-    distances = (np.asarray(each) * inside).sum(1) / inside.sum(1)
+    each = jax.vmap(DynamicsModel.stray)(models, jnp.asarray(dataset.next_observations[rows]))
+    strayed = (np.asarray(each) * inside).sum(1) / inside.sum(1)
     flat = lambda values: values.reshape(-1, *values.shape[2:])  # noqa: E731
-    return Driven(chosen.ravel(), flat(whole), flat(true), (horizon / counted).ravel(), distances.ravel())
-
-
-@eqx.filter_jit
-def _measure_distances(models: DynamicsModel, actions: Array, following: Array) -> Array:
-    """(members, steps, episodes); one step of all episodes at a time."""
-    return jax.lax.map(
-        lambda given: jax.lax.map(lambda now: given[0].distance(*now), given[1:]), (models, actions, following)
-    )
+    return Driven(chosen.ravel(), flat(whole), flat(true), (horizon / counted).ravel(), strayed.ravel())
 
 
 @eqx.filter_jit

@@ -100,11 +100,11 @@ def judge_policies(judge: Judge, policy: TrainedPolicy, name: str, budget: float
             grid = np.linspace(low, high, POINTS if low < high else 1)
             fits = True
             for eps, told in zip(grid, judge.judge(family, grid), strict=True):
-                fits = fits and told.cost.high <= budget
+                fits = fits and not told.beyond and told.cost.high <= budget
                 found.append(describe(variant, round(float(eps), 6), told, fits))
         else:
             told = judge.judge(OnePolicy(net, variant), np.zeros(1))[0]
-            found.append(describe(variant, None, told, told.cost.high <= budget))
+            found.append(describe(variant, None, told, not told.beyond and told.cost.high <= budget))
     return found
 
 

@@ -18,17 +18,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from lspc.algos.base import Normaliser, Spec
 from lspc.calibration import ensemble
-from lspc.calibration.familiarity import nearest_distance
 from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
 from lspc.nets import MLP, Learner, match_rank
 
 INITIAL_STATES = 64
 """Initial observations of the data from which policies are rolled out, at most."""
-LANDMARKS = 512
-"""Steps of the data that each member's distances are measured to."""
-WATCHED = 8
-"""Starts from which a roll-out's distance to the data is measured."""
 RESIDUALS = 4096
 """Errors of recorded steps that noise is drawn from."""
 SMALLEST_LOG_STD, LARGEST_LOG_STD = -7.0, 1.5
@@ -71,9 +66,6 @@ class DynamicsModel(eqx.Module):
     all_or_nothing: Float[Array, ""]
     """1 where a step of the data costs either nothing or the most, so that costs are drawn; else 0."""
     residuals: Float[Array, "residuals observation"]
-    action_std: Float[Array, " action"]
-    landmarks: Float[Array, "landmarks features"]
-    """What steps of the data that the member has learned from led to, and their actions, in units of their spread."""
 
     def step(
         self,
@@ -104,14 +96,10 @@ class DynamicsModel(eqx.Module):
             share, ends = jnp.where(self.all_or_nothing > 0, drawn[..., 0], share), drawn[..., 1]
         return following, jnp.stack([reward, self.largest_cost * share], axis=-1), 1.0 - ends
 
-    def distance(
-        self, actions: Float[Array, "*batch action"], following: Float[Array, "*batch observation"]
-    ) -> Float[Array, " *batch"]:
-        """Of steps with these actions that lead there, to the nearest step of the data."""
-        return nearest_distance(self.describe(actions, following), self.landmarks)
-
-    def describe(self, actions: Array, following: Array) -> Array:
-        return jnp.concatenate([self.normaliser(following), actions / match_rank(self.action_std, actions)], axis=-1)
+    def stray(self, following: Float[Array, "*batch observation"]) -> Float[Array, " *batch"]:
+        """How far beyond the range of the data a step leads, in units of the feature that is farthest out."""
+        believed = jnp.clip(following, match_rank(self.lowest, following), match_rank(self.highest, following))
+        return (jnp.abs(following - believed) / match_rank(self.normaliser.std, following)).max(-1)
 
 
 def split_motion(told: Float[Array, "*batch twice"]) -> tuple[Array, Array]:
@@ -167,8 +155,6 @@ def init(key: PRNGKeyArray, dataset: Dataset, config: Config) -> State:
         jnp.asarray(max(float(dataset.costs.max()), 1e-6)),
         jnp.asarray(float(np.isin(dataset.costs, (0.0, dataset.costs.max())).all())),
         jnp.zeros((RESIDUALS, o)),
-        jnp.asarray(np.maximum(dataset.actions.std(0), 1e-3)),
-        jnp.zeros((LANDMARKS, o + a)),
     )
     return State(Learner.of(nets), model)
 
@@ -224,37 +210,23 @@ def fit(
     data = tabulate(dataset, weights), jnp.asarray(dataset.transitions)
     states = ensemble.fit(start, update, data, config, seed=seed, on_progress=on_progress)
     models = eqx.tree_at(lambda model: model.nets, states.model, states.learner.net)
-    known = _gather_residuals(models, dataset, unseen, seed), _choose_landmarks(models, dataset, unseen, seed)
-    return eqx.tree_at(lambda model: (model.residuals, model.landmarks), models, known)
+    seen = np.ones((config.members, len(dataset.episodes)), bool) if unseen is None else ~unseen
+    own = ensemble.number_episodes(dataset)
+    low, high = (jnp.asarray(np.stack([end(dataset.observations[each[own]], axis=0) for each in seen]))
+                 for end in (np.min, np.max))  # fmt: skip
+    known = low, high, _gather_residuals(models, dataset, seen if unseen is None else unseen, seed)
+    return eqx.tree_at(lambda model: (model.lowest, model.highest, model.residuals), models, known)
 
 
 def _gather_residuals(
-    models: DynamicsModel, dataset: Dataset, unseen: Bool[np.ndarray, "members episodes"] | None, seed: int
+    models: DynamicsModel, dataset: Dataset, episodes: Bool[np.ndarray, "members episodes"], seed: int
 ) -> Float[Array, "members residuals observation"]:
-    """Errors of recorded changes, each feature's in units of what its network expects there."""
-    chosen = _draw_rows(dataset, unseen, models.residuals.shape[:2], seed)
+    """Errors of changes recorded in these episodes, each feature's in units of what its network expects there."""
+    rng, own = np.random.default_rng(seed), ensemble.number_episodes(dataset)
+    chosen = np.stack([rng.choice(np.flatnonzero(each[own]), RESIDUALS) for each in episodes])
     moved = dataset.next_observations - dataset.observations
     columns = (jnp.asarray(column[chosen]) for column in (dataset.observations, dataset.actions, moved))
     return _measure_residuals(models, *columns)
-
-
-def _choose_landmarks(
-    models: DynamicsModel, dataset: Dataset, unseen: Bool[np.ndarray, "members episodes"] | None, seed: int
-) -> Float[Array, "members landmarks features"]:
-    """Steps that each member has learned from."""
-    seen = None if unseen is None else ~unseen
-    chosen = _draw_rows(dataset, seen, models.landmarks.shape[:2], seed)
-    columns = jnp.asarray(dataset.actions[chosen]), jnp.asarray(dataset.next_observations[chosen])
-    return jax.vmap(DynamicsModel.describe)(models, *columns)
-
-
-def _draw_rows(
-    dataset: Dataset, allowed: Bool[np.ndarray, "members episodes"] | None, size: tuple[int, ...], seed: int
-) -> Int[np.ndarray, "members rows"]:
-    """For each member rows of the episodes that it is allowed, or of all."""
-    rng, own = np.random.default_rng(seed), ensemble.number_episodes(dataset)
-    rows = [np.arange(len(own)) if allowed is None else np.flatnonzero(allowed[i][own]) for i in range(size[0])]
-    return np.stack([rng.choice(each, size[1]) for each in rows])
 
 
 @eqx.filter_jit
@@ -291,8 +263,8 @@ class Rolled(NamedTuple):
 
     values: Float[np.ndarray, "members parameters starts 2"]
     """Reward and cost."""
-    distances: Float[np.ndarray, " parameters"]
-    """Of their steps to the nearest step of the data, on average."""
+    strayed: Float[np.ndarray, " parameters"]
+    """How far their steps lead beyond the range of the data, on average."""
 
 
 @eqx.filter_jit
@@ -308,11 +280,10 @@ def _roll_out(
             noise = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, x.shape[-1])), chance.at(model))
             actions, memory = family.step(memory, seen, last, parameters[:, None])
             following = model.move(seen, actions, noise)
-            watched = alive[:, :WATCHED]
-            strayed = strayed + (watched * model.distance(actions[:, :WATCHED], following[:, :WATCHED])).sum(1)
+            strayed = strayed + (alive * model.stray(following)).sum(1)
             following, signals, goes_on = model.arrive(seen, actions, following, noise)
-            total = total + alive[..., None] * signals
-            return (following, alive * goes_on, total, signals, memory, (strayed, counted + watched.sum(1))), None
+            total, counted = total + alive[..., None] * signals, counted + alive.sum(1)
+            return (following, alive * goes_on, total, signals, memory, (strayed, counted)), None
 
         nothing, none = jnp.zeros((*shape, 2)), jnp.zeros(shape[0])
         start = jnp.broadcast_to(begin, (*shape, begin.shape[1])), jnp.ones(shape), nothing, nothing
@@ -334,8 +305,7 @@ def roll_out(
     """Reward and cost of whole episodes under each policy of the family, in each member, from each start."""
     rng = np.random.default_rng(seed)
     places = np.linspace(0, len(observations) - 1, INITIAL_STATES).astype(int)
-    # In no order: the first of them are watched, and data may be sorted by who recorded them.
-    begin = jnp.asarray(observations[rng.permutation(places)])
+    begin = jnp.asarray(observations[places])
     chance = Chance.draw(rng, horizon, INITIAL_STATES)
-    values, distances = _roll_out(models, family, begin, jnp.asarray(parameters, jnp.float32), chance)
-    return Rolled(np.asarray(values, np.float64), np.asarray(distances, np.float64).mean(0))
+    values, strayed = _roll_out(models, family, begin, jnp.asarray(parameters, jnp.float32), chance)
+    return Rolled(np.asarray(values, np.float64), np.asarray(strayed, np.float64).mean(0))

@@ -1,12 +1,13 @@
 """How far the dynamics models can be trusted, measured on episodes that they have not seen.
 
 Episodes that were driven again in the models (`closed_loop`) are sorted by what the models say of them and grouped;
-each group's prediction stands beside its truth. The group whose cost was most underrated sets the margin of every
-cost; what the models disagree about among themselves is added.
+each group's prediction stands beside its truth. Of the groups whose prediction is nearest to a cost, the one that was
+most underrated sets its margin; what the models disagree about among themselves is added.
 
 Costs are compared by their square roots. A body that keeps near a limit, and a model that is a little off about
 where it is, make the error of a small cost small and that of a larger one larger; in square roots they are about
-alike, and so are the chance variations of a count.
+alike, and so are the chance variations of a count. What is chosen here (groups, how many are near, spreads, reach)
+was chosen on the plants of scripts/coverage.py that are there for it.
 """
 
 from dataclasses import dataclass
@@ -21,30 +22,44 @@ from lspc.calibration.closed_loop import Driven
 from lspc.runs.statistics import Interval
 
 GROUPS = 10
-"""Of episodes. The next error after n of its kind is the largest with a chance of 1 in n + 1: ten make 90 %."""
-COST_SPREADS = 1.64
-"""How often the spread between the models is added to a cost, beside what the groups ask for."""
+"""Of episodes."""
+NEAREST = 3
+"""Groups whose errors a cost is judged by."""
+COST_SPREADS = 1.0
+"""How often the spread between the models is added to a cost."""
+REACH = 2.0
+"""A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
 CONFIDENT = 0.95
 """Of each end of a reward's interval."""
 
 
 @dataclass(frozen=True)
 class Margin:
-    """An estimate m may be off by `share` of (m's size + unit), its square root by `shift`, and by its spreads."""
+    """An estimate m may be off by `share` of (m's size + unit), its square root by a shift, and by its spreads."""
 
     share: float
     unit: float
     spreads: float = 2.0
     """How many times the spread between the models."""
-    shift: float = 0.0
-    """Of the square root of a cost in units: the root of m may truly be larger by this."""
+    shifts: tuple[tuple[float, float], ...] = ()
+    """For groups of episodes: the root of their predicted cost, in units, and by how much the true one's exceeds it."""
 
     def error(self, mean: Any, spread: Any) -> Any:
         """How far an estimate (or an array of them) may be off."""
         size = abs(mean)
-        root = jnp.sqrt(size / self.unit) if isinstance(mean, Array) else np.sqrt(size / self.unit)
-        shifted = self.unit * self.shift * (2.0 * root + self.shift)
-        return self.share * (size + self.unit) + shifted + self.spreads * spread
+        return self.share * (size + self.unit) + self._shift(size) + self.spreads * spread
+
+    def _shift(self, size: Any) -> Any:
+        """By how much a cost grows when its root is off as that of the nearest groups was."""
+        if not self.shifts:
+            return 0.0
+        xp = jnp if isinstance(size, Array) else np
+        root = xp.sqrt(xp.asarray(size / self.unit))
+        places, shifts = xp.asarray(self.shifts, root.dtype).T
+        gaps = xp.abs(root[..., None] - places.reshape((1,) * root.ndim + (-1,)))
+        near = gaps <= xp.sort(gaps, axis=-1)[..., min(NEAREST, len(places)) - 1, None]
+        shift = xp.where(near, shifts.reshape((1,) * root.ndim + (-1,)), 0.0).max(axis=-1)
+        return self.unit * shift * (2.0 * root + shift)
 
     def around(self, mean: float, spread: float) -> Interval:
         off = float(self.error(mean, spread))
@@ -81,15 +96,14 @@ def measure_margins(driven: Driven, unit: float, members: int) -> tuple[tuple[Re
 
 
 def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
-    """The largest amount by which the root of a group's true cost exceeds that of its predicted one."""
-    roots = [(np.sqrt(group.cost / unit), np.sqrt(group.predicted_cost / unit)) for group in groups]
-    return Margin(0.0, unit, COST_SPREADS, max(0.0, *(float(true - predicted) for true, predicted in roots)))
+    """By how much the root of each group's true cost exceeds that of its predicted one, if it does."""
+    roots = [(float(np.sqrt(group.predicted_cost / unit)), float(np.sqrt(group.cost / unit))) for group in groups]
+    return Margin(0.0, unit, COST_SPREADS, tuple((place, max(0.0, true - place)) for place, true in roots))
 
 
 def measure_reach(driven: Driven) -> float:
-    """The mean distance to the data of those episodes, one in GROUPS, that are farthest from the others."""
-    farthest = np.sort(driven.distances)[-max(1, len(driven.distances) // GROUPS) :]
-    return float(farthest.mean())
+    """How far beyond the range of the data a policy may stray, on average."""
+    return REACH * float(driven.strayed.mean())
 
 
 def measure_spread(values: Float[np.ndarray, "members starts"]) -> float:

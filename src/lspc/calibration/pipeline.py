@@ -67,7 +67,7 @@ class Judge(NamedTuple):
     cost_margin: Margin
     reward_margin: Margin
     reach: float
-    """Mean distance of an episode's steps to the data beyond which nothing can be said of a policy."""
+    """How far steps may lead beyond the range of the data, on average, before nothing can be said of a policy."""
     starts: np.ndarray
     """First observations."""
     horizon: int
@@ -78,11 +78,11 @@ class Judge(NamedTuple):
     def judge(self, family: PolicyFamily, parameters: np.ndarray) -> list[Estimate]:
         """What each policy of the family costs and earns, closed loop over the whole horizon."""
         rolled = dynamics.roll_out(self.models, family, self.starts, parameters, self.horizon, seed=self.seed)
-        return [self._estimate(rolled.values[:, i], rolled.distances[i]) for i in range(len(parameters))]
+        return [self._estimate(rolled.values[:, i], rolled.strayed[i]) for i in range(len(parameters))]
 
-    def _estimate(self, values: Float[np.ndarray, "members starts 2"], distance: float) -> Estimate:
+    def _estimate(self, values: Float[np.ndarray, "members starts 2"], strayed: float) -> Estimate:
         """A policy that leaves the data may cost anything."""
-        beyond = not distance <= self.reach
+        beyond = not strayed <= self.reach
         reward, cost = values.mean(axis=(0, 1)).tolist()
         reward_spread, cost_spread = (measure_spread(values[..., signal]) for signal in (0, 1))
         around = self.cost_margin.around(cost, cost_spread)

@@ -15,6 +15,7 @@ from lspc.algos.base import SequencePolicy
 from lspc.bench import running, tables
 from lspc.bench.grid import RUNS
 from lspc.bench.records import Results
+from lspc.calibration.certificate import read as read_certificate
 from lspc.errors import UserError
 from lspc.evaluation import FIRST_EPISODE_SEED, check_fits
 from lspc.policy import TrainedPolicy, load_policy
@@ -52,8 +53,17 @@ def gather_runs(sources: Sequence[Source], film: bool, tell: Callable[[str], Non
         "calibrations": [found for run in runs for found in read_calibrations(run)],
         "actions": actions,
         "clip": clip,
-        "notes": [*notes, *(note for view in views for note in view.pop("conflicts"))],
-    }
+        "notes": [
+            *(line for run in runs for line in list_certificates(run)), *notes,
+            *(note for view in views for note in view.pop("conflicts")),
+        ],
+    }  # fmt: skip
+
+
+def list_certificates(run: Run) -> list[str]:
+    """What `lspc pilot` has proved of the run's policies, or could not, in its own words."""
+    found = [(path.parent.name, read_certificate(path)) for path in layout.certificate_paths(run.path)]
+    return [f"{run.name}, {seed}: {certificate.explain().splitlines()[-1]}." for seed, certificate in found]
 
 
 def list_missing(sources: Sequence[Source]) -> list[str]:
