@@ -1,7 +1,7 @@
 """Is the promise kept? `lspc calibrate`'s judge, the pilot and the alarm on random plants whose truth is known.
 
-python scripts/coverage.py measure design --plants 156     # plants that margins may be designed on
-python scripts/coverage.py measure held --plants 156       # plants to be looked at once
+python scripts/coverage.py measure design --number 156     # plants that margins may be designed on
+python scripts/coverage.py measure held --number 156       # plants to be looked at once
 python scripts/coverage.py table                           # the tables of docs/calibration.md
 
 Measuring goes on where it stopped: records lie in results/calibration/plants-HALF.json, a plant at a time.
@@ -11,7 +11,7 @@ import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import plants
@@ -38,20 +38,20 @@ PILOT, LIFETIME = 60, 200
 """Episodes of a pilot for each eps at most; episodes that an alarm watches."""
 
 
-def measure(half: Literal["design", "held"], plants: int = 156) -> None:
+def measure(half: Annotated[Literal["design", "held"], tyro.conf.Positional], number: int = 156) -> None:
     """Judge every policy of so many plants, and write down what came of it."""
     path = RECORDS / f"plants-{half}.json"
     known: list[dict[str, Any]] = files.read_json(path)["plants"] if path.exists() else []
-    for number in range(len(known), plants):
-        known.append(measure_plant(number, SEEDS[half]))
-        if number % 6 == 5 or number == plants - 1:
+    for place in range(len(known), number):
+        known.append(measure_plant(place, SEEDS[half]))
+        if place % 6 == 5 or place == number - 1:
             told = {
                 "lspc_version": __version__,
                 "command": shlex.join(["python", "scripts/coverage.py", *sys.argv[1:]]),
                 "config": asdict(SMALL),
             }
             files.write_json(path, files.as_json({**told, "episodes": EPISODES, "plants": known}))
-            print(f"{number + 1} of {plants}", flush=True)
+            print(f"{place + 1} of {number}", flush=True)
 
 
 def measure_plant(number: int, half: int) -> dict[str, Any]:
@@ -178,4 +178,4 @@ def row(name: str, rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"measure": tyro.conf.OmitArgPrefixes[measure], "table": table})
+    tyro.extras.subcommand_cli_from_dict({"measure": measure, "table": table})

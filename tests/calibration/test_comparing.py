@@ -8,6 +8,7 @@ from helpers.calibrated import SMALL_DYNAMICS, finished_run
 from helpers.data import small_dataset
 
 from lspc import algos, training
+from lspc.calibration import margins
 from lspc.calibration.comparing import choose_policy, judge_policies
 from lspc.calibration.pipeline import Judge, learn_judge
 from lspc.data import Dataset
@@ -29,7 +30,8 @@ def runs(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
 
 @pytest.fixture(scope="module")
 def judge(dataset: Dataset) -> Judge:
-    return learn_judge(dataset, config=SMALL_DYNAMICS)
+    """Models that have learned next to nothing stray: here they may."""
+    return learn_judge(dataset, config=SMALL_DYNAMICS)._replace(reach=float("inf"))
 
 
 def test_every_policy_of_every_method_is_judged(runs: list[Path], judge: Judge) -> None:
@@ -51,7 +53,13 @@ def test_eps_count_up_to_the_first_that_does_not_fit(runs: list[Path], judge: Ju
     assert [each.fits for each in found] == [place < broken for place in range(21)]
 
 
-def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path]) -> None:
+def test_what_leaves_the_data_fits_no_budget(runs: list[Path], judge: Judge) -> None:
+    strict = judge._replace(reach=-1.0)
+    assert not any(each.fits for run in runs[:2] for each in judge_policies(strict, load_policy(run), "run", 1e6))
+
+
+def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(margins, "REACH", 1e9)
     found = choose_policy(runs[:2], 1e6, dataset, updates=20)
     assert found.chosen == max(found.candidates, key=lambda each: each.reward.mean)
     assert "an estimate, best of" in found.why

@@ -42,7 +42,7 @@ class Margin:
     spreads: float = 2.0
     """How many times the spread between the models."""
     shifts: tuple[tuple[float, float], ...] = ()
-    """For groups of episodes: the root of their predicted cost, in units, and by how much the true one's exceeds it."""
+    """For groups of episodes: the root of their predicted cost in units, and by how much the true one is larger."""
 
     def error(self, mean: Any, spread: Any) -> Any:
         """How far an estimate (or an array of them) may be off."""
