@@ -57,6 +57,9 @@ FILES = {
         "--guard 5 10 20 40 --json",
         "0.2.0",
     ),
+    "calibration/plants-*.json": Kind(
+        "calibration, pilot and alarm on random plants whose truth is known", "python scripts/coverage.py"
+    ),
     "calibration/*.json": Kind(
         "eps chosen from data, checked in the simulator",
         "lspc calibrate runs/{task}/lspc --budget 5 10 20 40 --updates 5000 --verify --json",

@@ -79,6 +79,7 @@ def train(
     seeds: Sequence[int] = (0,),
     action_bounds: Given | Bounds | None = None,
     sweep: str | None = None,
+    hold_out: float = 0.0,
     evaluate_every: int | None = None,
     evaluate_episodes: int = 5,
     trackers: Sequence[str] = (),
@@ -94,7 +95,53 @@ def train(
     the methods that are trained for one, and what everything that follows judges by. With a `sweep`, such as
     "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured in the simulator
     every `evaluate_every` updates, if that is given. `action_bounds`, (low, high) for every action or such a pair for
-    each, replace those of the dataset. `device` is cpu, gpu or tpu; on CPUs several seeds use several cores, if JAX
+    each, replace those of the dataset. The share `hold_out` of the episodes is not learned from, so that `calibrate`
+    can check its predictions on episodes that nothing has seen. `device` is cpu, gpu or tpu; on CPUs several seeds use
+    several cores, if JAX has computed nothing yet. `progress` shows a bar, `on_progress` hears how far it is.
+    """
+    devices.use(device)
+    dataset = logs if isinstance(logs, Dataset) else load_dataset(logs)
+    with ExitStack() as stack:
+        if progress:
+            from lspc.report import terminal
+
+            bars = stack.enter_context(terminal.progress())
+            on_stage, on_warning = bars.show, bars.warn
+        return fitting.fit(
+            dataset, Path(out), budget, task=task_of(dataset.metadata, task), preset=preset, seed=seed,
+            updates=updates, overrides=overrides, on_warning=on_warning, on_stage=on_stage or fitting.no_stage,
+        )  # fmt: skip
+
+
+def train(
+    data: Any,
+    out: str | Path = "runs/latest",
+    *,
+    algo: str = "lspc",
+    preset: str = "default",
+    task: str | None = NAMED_IN_DATA,
+    budget: float | None = None,
+    seeds: Sequence[int] = (0,),
+    action_bounds: Given | Bounds | None = None,
+    sweep: str | None = None,
+    hold_out: float = 0.0,
+    evaluate_every: int | None = None,
+    evaluate_episodes: int = 5,
+    trackers: Sequence[str] = (),
+    device: str | None = None,
+    progress: bool = False,
+    on_progress: Callable[[training.Progress], None] | None = None,
+    **overrides: Any,
+) -> Path:
+    """Train in the folder `out` (or go on with the run there); any setting of the method can be overridden.
+
+    `data` is a dataset, or anything that `lspc.load_dataset` opens. The task, which decides some settings, is the one
+    named in the dataset's file unless told; None is no task. `budget` is the cost an episode may have: a setting of
+    the methods that are trained for one, and what everything that follows judges by. With a `sweep`, such as
+    "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured in the simulator
+    every `evaluate_every` updates, if that is given. `action_bounds`, (low, high) for every action or such a pair for
+    each, replace those of the dataset. The share `hold_out` of the episodes is not learned from, so that `calibrate`
+    can check its predictions on episodes that nothing has seen. `device` is cpu, gpu or tpu; on CPUs several seeds use several cores, if JAX
     has computed nothing yet. `progress` shows a bar, `on_progress` hears how far it is.
     """
     devices.use(device)
@@ -114,7 +161,7 @@ def train(
             on_progress = terminal.show_training(bars, next(iter(runs.values())).config.steps)
         training.train_each(
             dataset, runs, method=algo, seeds=seeds, task=known, trackers=trackers, interim=interim,
-            on_progress=on_progress,
+            on_progress=on_progress, hold_out=hold_out,
         )  # fmt: skip
     for folder in runs:
         Run.open(folder).remember_budgets(() if budget is None else (budget,))
@@ -130,12 +177,13 @@ def foresee(
     task: str | None,
     seeds: Sequence[int],
     sweep: str | None,
+    hold_out: float = 0.0,
     **overrides: Any,
 ) -> dict[Path, Foreseen]:
     """What `train` would do in each folder; what it would refuse is refused."""
     known = task_of(dataset.metadata, task)
     runs = _resolve(Path(out), algo, preset, known, sweep, overrides)
-    planned, _ = training.plan_runs(dataset, runs, method=algo, seeds=seeds, task=known)
+    planned, _ = training.plan_runs(dataset, runs, method=algo, seeds=seeds, task=known, hold_out=hold_out)
     return {run.path: run.foresee() for run, _ in planned}
 
 

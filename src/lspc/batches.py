@@ -64,14 +64,14 @@ def to_device(column: Any) -> Any:
     return column if isinstance(column, HostRows) else jnp.asarray(column)
 
 
-def draw_rows(table: Any, key: PRNGKeyArray, count: int) -> Any:
-    """Rows of a table drawn independently, each as likely as the others."""
+def draw_rows(table: Any, key: PRNGKeyArray, count: int, size: Array | int | None = None) -> Any:
+    """Rows of a table, or of the first `size` of them, drawn independently, each as likely as the others."""
     if isinstance(table, Drawn):
         places = table.number * count + jnp.arange(count)
         return jax.tree.map(lambda column: column[places], table.rows)
     if isinstance(table, _Recorder):
         return table.draw(jax.random.randint(key, (count,), 0, table.rows.size))
-    chosen = jax.random.randint(key, (count,), 0, jax.tree.leaves(table)[0].shape[0])
+    chosen = jax.random.randint(key, (count,), 0, jax.tree.leaves(table)[0].shape[0] if size is None else size)
     return jax.tree.map(lambda column: column[chosen], table)
 
 

@@ -24,7 +24,7 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.data.bounds import Bounds
 from lspc.errors import UserError
 from lspc.replay import NotReplayable, Replay
-from lspc.runs.layout import CARD, WEIGHTS, find_policy
+from lspc.runs.layout import CARD, WEIGHTS, certificate_path, find_policy
 from lspc.runs.run import build_config
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ class TrainedPolicy:
 
         It is in the plant's units: between the bounds that the data had.
 
-        After `lspc calibrate`, `budget` asks for LSPC-O at the eps chosen for that cost of an episode; `budget_left`
+        After `lspc calibrate`, `budget` asks for LSPC-O at the eps chosen for that cost of an episode (the one that
+        `lspc pilot` has certified, where it has); `budget_left`
         and `steps_left` put the guard in charge, which falls back to LSPC-S when they do not suffice.
         """
         observation = self._checked(observation)
@@ -213,15 +214,26 @@ class TrainedPolicy:
         return TrainedPolicy(self._lspc().at(restriction), self.variant, self.card, self.folder)
 
     def for_budget(self, budget: float) -> "TrainedPolicy":
-        """LSPC-O with the eps that the calibration chooses for this cost of an episode."""
+        """LSPC-O with the eps that a pilot has certified for this budget, else with the calibration's choice."""
         if budget not in self._for_budget:
-            choice = self.calibration.choose(budget)
-            if choice.restriction is None:
-                raise UserError(f"budget {budget:g}: {choice.why}")
-            net = self._lspc().at(choice.restriction)
+            restriction = self.certified(budget)
+            if restriction is None:
+                choice = self.calibration.choose(budget)
+                if choice.restriction is None:
+                    raise UserError(f"budget {budget:g}: {choice.why}")
+                restriction = choice.restriction
+            net = self._lspc().at(restriction)
             self._for_budget[budget] = TrainedPolicy(net, net.variants[0], self.card, self.folder)
             self._for_budget[budget].fallbacks = self.fallbacks
         return self._for_budget[budget]
+
+    def certified(self, budget: float) -> float | None:
+        """The eps that `lspc pilot` has certified for this budget, if it has."""
+        if self.folder is None or not certificate_path(self.folder, budget).exists():
+            return None
+        from lspc.calibration import certificate
+
+        return certificate.load(self.folder, budget).restriction
 
     @cached_property
     def calibration(self) -> "Calibration":

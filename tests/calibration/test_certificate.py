@@ -1,5 +1,6 @@
 """A run's certificate: from logs and from the simulator, what it carries, and what is refused."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ from lspc import algos, files, training
 from lspc.calibration import certificate
 from lspc.calibration.certificate import hash_weights, load, run_pilot
 from lspc.data import Dataset
+from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.policy import load_policy
+from lspc.report import gather
+from lspc.runs import Run
 from lspc.version import __version__
 
 
@@ -63,6 +67,27 @@ def test_logs_become_a_certificate_beside_the_policy(run: Path, dataset: Dataset
     assert "certificate from 20 real episodes at 90%: LSPC-O at eps 0.2 costs at most 10" in written["words"][-1]
     assert "not tried, because a smaller eps failed: 1.5" in written["words"]
     assert load(folder, 10) == found
+    [shown] = gather.read_certificates(Run.open(run))
+    assert shown["words"] == written["words"]
+
+
+def test_a_budget_takes_the_certified_eps_before_the_calibrations(
+    run: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    """The calibration made by hand would take eps 0.5 for a budget of 12; where nothing was proved, it still does."""
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    add_calibration(own, dataset)
+    seen = dataset.observations[:5]
+    at = {eps: load_policy(own, restriction=eps).act(seen) for eps in (0.2, 0.5)}
+    run_pilot(own, 12.0, logs={0.2: recorded(own, dataset, 0.2, 30.0)})
+    np.testing.assert_array_equal(load_policy(own).act(seen, budget=12.0), at[0.5])
+    run_pilot(own, 12.0, logs={0.2: recorded(own, dataset, 0.2, 1.0)})
+    policy = load_policy(own)
+    assert (policy.certified(12.0), policy.certified(13.0)) == (0.2, None)
+    np.testing.assert_array_equal(policy.act(seen, budget=12.0), at[0.2])
+    card = export(own, tmp_path / "policy.onnx", budget=12.0)[1].read_text()
+    assert "a cost of at most 12 per episode (eps 0.2, fixed in the file)" in card
+    assert "Certificate from real episodes" in card
 
 
 def test_when_nothing_passes_it_says_so(run: Path, dataset: Dataset) -> None:

@@ -58,3 +58,35 @@ def test_data_without_episodes_near_the_budget_cannot_tell() -> None:
 def test_a_budget_that_makes_no_sense_is_refused(budget: float) -> None:
     with pytest.raises(UserError, match="a budget must be a number of 0 or more, not"):
         made().choose(budget)
+
+
+def test_a_risk_is_judged_by_the_cost_that_few_episodes_exceed() -> None:
+    """The mean fits 12 up to eps 0.5; one episode in twenty may cost more than 12 at eps 0.5 already."""
+    tails = {0.02: 8.0, 0.5: 14.0, 1.0: 30.0, 2.0: 60.0}
+    curve = tuple(
+        replace(each, tails={"0.01": 2 * tails[each.restriction], "0.05": tails[each.restriction]})
+        for each in made().curve
+    )
+    found = made(curve=curve)
+    assert found.choose(12.0).restriction == 0.5
+    assert found.choose(12.0, risk=0.05).restriction == 0.02
+    assert found.choose(14.0, risk=0.07).restriction == 0.5  # 5 % is the next below
+    choice = found.choose(12.0, risk=0.01)
+    assert choice.restriction is None
+    assert "may cost 16 in more than 1% of episodes" in choice.why
+    assert "cost more than 8 in 5% of episodes at most" in found.choose(12.0, risk=0.05).why
+    for risk in (0.001, 0.6, float("nan")):
+        with pytest.raises(UserError, match=r"--risk must be from 0\.01 to 0\.5"):
+            found.choose(12.0, risk=risk)
+    with pytest.raises(UserError, match="knows nothing of single episodes"):
+        made().choose(12.0, risk=0.05)
+
+
+def test_where_the_data_end_so_do_the_eps() -> None:
+    curve = list(made().curve)
+    curve[2] = replace(curve[2], cost=Interval(9.0, 5.0, 50.0), beyond=True)
+    assert "beyond eps 0.5 it leaves what the data show" in made(curve=tuple(curve)).choose(20.0).why
+    curve[0] = replace(curve[0], cost=Interval(3.0, 2.0, 50.0), beyond=True)
+    refused = made(curve=tuple(curve)).choose(60.0)  # above any cost that was seen, and yet
+    assert refused.restriction is None
+    assert "may cost anything, as it leaves what the data show" in refused.why

@@ -13,7 +13,6 @@ from lspc.calibration import dynamics
 from lspc.calibration.dynamics import Config
 from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
-from lspc.errors import UserError
 
 pytestmark = pytest.mark.learning
 SMALL = Config(updates=1_500, members=2, batch_size=256, hidden=(32, 32), learning_rate=3e-3)
@@ -33,9 +32,8 @@ def models(drift: Dataset) -> dynamics.DynamicsModel:
 def estimates(
     models: dynamics.DynamicsModel, family: PolicyFamily, dataset: Dataset, parameters: list[float], steps: int
 ) -> np.ndarray:
-    return dynamics.roll_out(models, family, dataset.initial_observations, np.array(parameters), steps).mean(
-        axis=(0, 2)
-    )
+    rolled = dynamics.roll_out(models, family, dataset.initial_observations, np.array(parameters), steps)
+    return rolled.values.mean(axis=(0, 2))
 
 
 def begun_in(dataset: Dataset) -> np.ndarray:
@@ -84,7 +82,7 @@ def test_nothing_is_believed_beyond_what_the_data_hold(drift: Dataset) -> None:
     model = dynamics.init(jax.random.key(0), drift, BRIEF).model
     for bias in (1e4, -1e4):
         places = lambda m: (m.nets.motion.layers[-1].bias, m.nets.outcome.layers[-1].bias)  # noqa: E731
-        wild = eqx.tree_at(places, model, (jnp.full(1, bias), jnp.full(3, bias)))
+        wild = eqx.tree_at(places, model, (jnp.full(2, bias), jnp.full(3, bias)))
         following, signals, goes_on = wild.step(jnp.zeros((1, 1)), jnp.zeros((1, 1)))
         edge = drift.observations.max() if bias > 0 else drift.observations.min()
         assert following.item() == pytest.approx(edge)
@@ -92,24 +90,56 @@ def test_nothing_is_believed_beyond_what_the_data_hold(drift: Dataset) -> None:
         assert goes_on.item() == pytest.approx(0.0 if bias > 0 else 1.0, abs=1e-6)
 
 
-def test_recorded_actions_are_replayed_from_recorded_states(models: dynamics.DynamicsModel) -> None:
-    unseen = logged(drifting, episodes=20, seed=9)
-    predicted, true = dynamics.replay(models, unseen, stretch=5)
-    # In each episode of twelve steps: two stretches from its start, and the one that reaches its end.
-    assert predicted.shape == (SMALL.members, 60, 2)
-    by_hand = [
-        (unseen.rewards[e.start + k : e.start + k + 5].sum(), unseen.costs[e.start + k : e.start + k + 5].sum())
-        for e in unseen.episodes
-        for k in (0, 5, 7)
-    ]
-    np.testing.assert_allclose(true, by_hand, rtol=1e-5)
-    np.testing.assert_allclose(predicted.mean(0), true, atol=0.5)
-    assert np.corrcoef(predicted.mean(0)[:, 1], true[:, 1])[0, 1] > 0.95
+def shaken(states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """The state goes where the action says, but for noise that grows with it; above 1 a step costs 1."""
+    following = actions + 0.5 * np.abs(actions) * rng.normal(size=states.shape)
+    return following, following, (following > 1.0).astype(float), np.zeros(len(states), bool)
 
 
-def test_stretches_longer_than_any_episode_are_refused(models: dynamics.DynamicsModel, drift: Dataset) -> None:
-    with pytest.raises(UserError, match=f"no held-out episode has {HORIZON + 1} steps"):
-        dynamics.replay(models, drift, HORIZON + 1)
+@pytest.fixture(scope="module")
+def noisy() -> Dataset:
+    rng = np.random.default_rng(0)
+    return logged(lambda states, actions: shaken(states, actions, rng), episodes=200)
+
+
+def test_cost_that_noise_alone_brings_is_foreseen(noisy: Dataset) -> None:
+    """Where the state is on average below the limit, and above it one time in six."""
+    found = estimates(dynamics.fit(noisy, SMALL), Constant(), noisy, [0.2, 2 / 3], HORIZON)
+    assert found[0, 1] == pytest.approx(0.0, abs=0.2)
+    assert found[1, 1] == pytest.approx(HORIZON * 0.1587, abs=0.8)
+    assert found[1, 0] == pytest.approx(HORIZON * 2 / 3, rel=0.1)
+
+
+def test_noise_is_that_of_episodes_that_were_not_learned_from(noisy: Dataset) -> None:
+    """A member that has seen only half of the data draws the errors of the other half."""
+    unseen = np.arange(200) % 2 == np.arange(2)[:, None]
+    models = dynamics.fit(noisy, BRIEF, unseen)
+    for number in range(2):
+        model = jax.tree.map(lambda leaf, i=number: leaf[i], models)
+        own = noisy.select(np.flatnonzero(unseen[number]))
+        change, log_std = dynamics.split_motion(
+            model.nets.motion(model.normaliser(jnp.asarray(own.observations)), jnp.asarray(own.actions))
+        )
+        moved = (own.next_observations - own.observations - model.change_mean) / model.change_std
+        errors = np.asarray((moved - change) / jnp.exp(log_std))
+        gap = np.abs(np.asarray(model.residuals)[:, None, 0] - errors[None, :, 0]).min(axis=1)
+        assert gap.max() < 1e-4
+
+
+def test_policies_that_leave_the_range_of_the_data_are_seen_to(
+    drift: Dataset, models: dynamics.DynamicsModel
+) -> None:
+    """Actions of 3 were never tried, and lead to where no episode has been."""
+    rolled = dynamics.roll_out(models, Constant(), drift.initial_observations, np.array([0.0, 3.0]), HORIZON)
+    assert rolled.strayed[0] < 0.01
+    assert rolled.strayed[1] > 0.5
+
+
+def test_how_far_a_step_strays_by_hand(drift: Dataset) -> None:
+    model = dynamics.init(jax.random.key(0), drift, BRIEF).model
+    low, high, std = drift.observations.min(), drift.observations.max(), drift.statistics.observation_std[0]
+    strayed = model.stray(jnp.asarray([[0.0], [high], [high + 2 * std], [low - 3 * std]]))
+    np.testing.assert_allclose(strayed, [0, 0, 2, 3], atol=1e-4)
 
 
 def leaves(tree: Any) -> list[np.ndarray]:
@@ -122,7 +152,17 @@ def test_only_the_networks_learn_members_differ_and_the_seed_decides(drift: Data
     again, other = dynamics.fit(drift, BRIEF), dynamics.fit(drift, BRIEF, seed=1)
     assert told[-1] == BRIEF.updates
     fresh = dynamics.init(jax.random.key(0), drift, BRIEF).model
-    for name in ("normaliser", "change_mean", "change_std", "lowest", "highest", "reward_mean", "largest_cost"):
+    fixed = (
+        "normaliser",
+        "change_mean",
+        "change_std",
+        "lowest",
+        "highest",
+        "reward_mean",
+        "largest_cost",
+        "action_std",
+    )
+    for name in fixed:
         for given, learned in zip(leaves(getattr(fresh, name)), leaves(getattr(first, name)), strict=True):
             np.testing.assert_array_equal(np.broadcast_to(given, learned.shape), learned)
     for one, same, another in zip(leaves(first.nets), leaves(again.nets), leaves(other.nets), strict=True):

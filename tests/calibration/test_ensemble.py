@@ -9,22 +9,28 @@ import pytest
 from helpers.known_plants import logged, risky
 from jaxtyping import Array
 
+from lspc.batches import draw_rows
 from lspc.calibration import ensemble
 
 
-def test_bootstrap_weights_belong_to_member_and_episode_alone() -> None:
-    one, other = jax.random.key(1), jax.random.key(2)
-    episodes = jnp.asarray([3, 5, 3, 0, 7])
-    weights = ensemble.bootstrap_weights(one, episodes)
-    assert weights[0] == weights[2]
-    assert len(set(weights.tolist())) == 4
-    np.testing.assert_array_equal(ensemble.bootstrap_weights(one, episodes[::-1]), weights[::-1])
-    np.testing.assert_array_equal(ensemble.bootstrap_weights(one, episodes[3:]), weights[3:])
-    assert not np.any(weights == ensemble.bootstrap_weights(other, episodes))
-    many = ensemble.bootstrap_weights(one, jnp.arange(4_000))
-    assert np.all(many > 0)
-    assert many.mean() == pytest.approx(1.0, abs=0.1)
-    assert many.std() == pytest.approx(1.0, abs=0.15)
+def test_bootstrap_weights_are_exponential_and_the_seed_decides() -> None:
+    weights = ensemble.bootstrap_weights(0, 4, 1_000)
+    assert weights.shape == (4, 1_000)
+    assert np.all(weights > 0)
+    assert weights.mean() == pytest.approx(1.0, abs=0.1)
+    assert weights.std() == pytest.approx(1.0, abs=0.15)
+    np.testing.assert_array_equal(weights, ensemble.bootstrap_weights(0, 4, 1_000))
+    assert not np.any(weights == ensemble.bootstrap_weights(1, 4, 1_000))
+
+
+def test_columns_are_filled_up_with_rows_that_are_never_drawn() -> None:
+    column = np.arange(1.0, 6.0, dtype=np.float32)
+    filled = ensemble.pad(column)
+    assert filled.shape == (ensemble.ROWS,)
+    np.testing.assert_array_equal(filled[:5], column)
+    assert len(ensemble.pad(np.zeros((ensemble.ROWS, 2), np.float32))) == ensemble.ROWS
+    places = jnp.arange(ensemble.ROWS)
+    assert int(draw_rows(places, jax.random.key(0), 200, jnp.asarray(5)).max()) == 4
 
 
 def test_every_transition_knows_the_number_of_its_episode() -> None:
@@ -35,9 +41,9 @@ def test_every_transition_knows_the_number_of_its_episode() -> None:
         assert (numbers[episode.start : episode.stop] == number).all()
 
 
-def note(state: Array, data: Array, key: Any, bootstrap_key: Any, count: Array, config: ensemble.Config) -> Array:
-    """An update that writes down what it was given: the data, a draw of the step, a draw of the member."""
-    drawn = jnp.stack([data, jax.random.uniform(key), jax.random.uniform(bootstrap_key)])
+def note(state: Array, data: Array, key: Any, number: Array, count: Array, config: ensemble.Config) -> Array:
+    """An update that writes down what it was given: the data, a draw of the step, the number of the member."""
+    drawn = jnp.stack([data, jax.random.uniform(key), number.astype(jnp.float32)])
     return state.at[count].set(drawn)
 
 
@@ -59,8 +65,7 @@ def test_members_take_every_step_once_with_a_key_of_their_own(monkeypatch: pytes
     assert found.shape == (3, 10, 3)
     assert (found[..., 0] == 7.0).all()
     assert len(np.unique(found[..., 1])) == 30  # no two members or steps draw alike
-    assert (found[..., 2] == found[:, :1, 2]).all()  # a member's bootstrap weights are the same at every step
-    assert len(np.unique(found[:, 0, 2])) == 3
+    assert (found[..., 2] == np.arange(3)[:, None]).all()
     monkeypatch.setattr(ensemble, "CHUNK", 4)
     told.clear()
     np.testing.assert_array_equal(noted(10, told=told), found)

@@ -6,7 +6,7 @@ import numpy as np
 from helpers.data import small_dataset
 
 from lspc.calibration.familiarity import LANDMARKS, choose_landmarks, nearest_distance
-from lspc.calibration.pipeline import split
+from lspc.calibration.pipeline import share_out
 
 
 def test_distance_to_the_nearest_landmark_by_hand() -> None:
@@ -18,7 +18,8 @@ def test_distance_to_the_nearest_landmark_by_hand() -> None:
 def test_states_like_the_datas_are_familiar_and_others_are_not() -> None:
     data = small_dataset(episodes=60)
     data = replace(data, observations=data.observations * [1, 1, 1, 50, 1, 1, 1])  # a feature in other units
-    learned, held_out = split(data, 0)
+    unseen = share_out(data, 5, 0.0, seed=0)[0]
+    learned, held_out = data.select(np.flatnonzero(~unseen)), data.select(np.flatnonzero(unseen))
     landmarks, limit = choose_landmarks(learned, held_out, seed=0)
     assert landmarks.shape == (LANDMARKS, 7)
     assert {tuple(row) for row in landmarks.tolist()} <= {tuple(row) for row in learned.observations.tolist()}

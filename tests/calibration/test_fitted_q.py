@@ -11,6 +11,7 @@ from helpers.known_plants import HORIZON, Constant, Pulling, drifting, logged, r
 
 from lspc.algos.base import Spec
 from lspc.calibration import fitted_q
+from lspc.calibration.ensemble import bootstrap_weights
 from lspc.calibration.families import PolicyFamily
 from lspc.calibration.fitted_q import Config
 from lspc.data import FIELDS, Dataset
@@ -119,10 +120,11 @@ def test_rows_know_their_place() -> None:
     ended, out_of_time = flags.copy(), flags.copy()
     ended[4], out_of_time[2] = True, True
     small = Dataset(column, -column, column[:, 0], 10 * column[:, 0], column + 1, ended, out_of_time)
-    table = fitted_q.tabulate(small, horizon=4)
+    table = jax.tree.map(lambda column: column[:5], fitted_q.tabulate(small, 4, BRIEF))
     assert table.steps_left.tolist() == [4, 3, 2, 4, 3]
     assert table.ends.tolist() == [0, 0, 0, 0, 1]
-    assert table.episode.tolist() == [0, 0, 0, 1, 1]
+    weights = bootstrap_weights(0, BRIEF.members, 2)
+    np.testing.assert_array_equal(table.weights, weights.T[[0, 0, 0, 1, 1]])
     assert table.signals.tolist() == [[x, 10 * x] for x in range(5)]
     assert table.next_observations[:, 0].tolist() == [1, 2, 3, 4, 5]
 
@@ -134,8 +136,8 @@ def leaves(tree: Any) -> list[np.ndarray]:
 def test_an_update_changes_the_networks_and_nothing_else(drift: Dataset) -> None:
     family = Pulling(jnp.full((), 0.5))
     state = fitted_q.init(jax.random.key(0), drift, HORIZON, family, BRIEF)
-    data = fitted_q.tabulate(drift, HORIZON), family
-    key, member = jax.random.split(jax.random.key(4))
+    data = fitted_q.tabulate(drift, HORIZON, BRIEF), jnp.asarray(drift.transitions), family
+    key, member = jax.random.key(4), jnp.asarray(0)
     after = fitted_q.update(state, data, key, member, jnp.asarray(0), BRIEF)
     for old, new in zip(leaves(state.learner.net), leaves(after.learner.net), strict=True):
         assert np.any(old != new)
@@ -155,8 +157,8 @@ def test_another_policy_has_other_targets(drift: Dataset) -> None:
     def updated(weight: float) -> list[np.ndarray]:
         family = Pulling(jnp.full((), weight))
         state = fitted_q.init(jax.random.key(0), drift, HORIZON, family, BRIEF)
-        key, member = jax.random.split(jax.random.key(4))
-        data = fitted_q.tabulate(drift, HORIZON), family
+        key, member = jax.random.key(4), jnp.asarray(0)
+        data = fitted_q.tabulate(drift, HORIZON, BRIEF), jnp.asarray(drift.transitions), family
         return leaves(fitted_q.update(state, data, key, member, jnp.asarray(0), BRIEF).learner.net)
 
     assert any(np.any(one != other) for one, other in zip(updated(0.5), updated(-0.5), strict=True))

@@ -1,33 +1,46 @@
-"""Margins by hand, and those that replayed held-out stretches ask for."""
+"""Margins by hand, and those that episodes driven again ask for."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.calibrated import SMALL_DYNAMICS
-from helpers.data import small_dataset
 
-from lspc.calibration import dynamics, margins
-from lspc.calibration.pipeline import split
+from lspc.calibration import margins
+from lspc.calibration.closed_loop import Driven
+from lspc.calibration.margins import Margin, Replay
 from lspc.runs.statistics import Interval
 
 
-def test_the_margin_by_hand() -> None:
-    """Errors of 2, 4 and 3 of (8 + 2), (8 + 2) and (6 + 2); four models: Student's quantile is 2.353."""
-    found = margins.fit_margin([(10.0, 8.0), (4.0, 8.0), (3.0, 6.0)], unit=2.0, members=4)
-    assert (found.share, found.unit, found.spreads) == pytest.approx((0.4, 2.0, 2.3534), abs=1e-4)
-    around = found.around(18.0, 1.0)
-    assert (around.mean, around.low, around.high) == pytest.approx((18.0, 7.6466, 28.3534), abs=1e-4)
-    negative = found.around(-18.0, 1.0)
-    assert (negative.mean, negative.low, negative.high) == pytest.approx((-18.0, -28.3534, -7.6466), abs=1e-4)
+def group(cost: float, predicted: float) -> Replay:
+    return Replay(5, cost, predicted, 0.0, 0.0)
 
 
-def test_what_is_known_exactly_has_the_spread_alone_as_its_margin() -> None:
-    found = margins.fit_margin([(10.0, 10.0)], unit=1.0, members=1_000_000)
-    assert found.share == 0.0
-    assert found.around(10.0, 3.0).high == pytest.approx(10 + 3 * 1.6449, abs=1e-3)
+def test_the_margin_of_a_cost_by_hand() -> None:
+    """Roots of 3 against 2, and of 8 against 8, in units of 2: what is predicted at 8 may be 2 (2 + 1)^2."""
+    cheap, right = group(18.0, 8.0), (group(128.0, 128.0), group(2.0, 130.0), group(130.0, 132.0))
+    found = margins.fit_cost_margin((cheap, group(0.0, 2.0), group(0.0, 0.0), *right), unit=2.0)
+    assert (found.share, found.unit) == (0.0, 2.0)
+    assert [shift for _, shift in found.shifts] == pytest.approx([1.0, 0, 0, 0, 0, 0])
+    assert found.around(8.0, 0.0).high == pytest.approx(18.0)
+    assert found.around(8.0, 3.0).high == pytest.approx(18.0 + 3 * margins.COST_SPREADS)
+    assert found.around(0.0, 0.0).high == pytest.approx(2.0)
+    assert found.around(131.0, 0.0).high == 131.0  # the three groups that are near were right
+    np.testing.assert_allclose(found.error(jnp.asarray([[8.0, 0.0, 131.0]]), jnp.zeros((1, 3))), [[10.0, 2.0, 0.0]],
+                               rtol=1e-6)  # fmt: skip
+
+
+def test_groups_as_near_as_the_third_count_too() -> None:
+    """Many groups are predicted to cost nothing: all of them speak of a policy that is."""
+    groups = (*(group(cost, 0.0) for cost in (0.0, 0.0, 0.0, 0.0, 4.0)), group(99.0, 50.0))
+    assert margins.fit_cost_margin(groups, unit=1.0).around(0.0, 0.0).high == pytest.approx(4.0)
+
+
+def test_costs_that_were_overrated_ask_for_no_margin() -> None:
+    found = margins.fit_cost_margin((group(1.0, 9.0), group(0.0, 4.0)), unit=1.0)
+    assert found.around(5.0, 0.0).high == 5.0
 
 
 def test_a_margin_of_an_older_calibration_keeps_its_two_spreads() -> None:
-    assert margins.Margin(share=0.5, unit=1.0).around(9.0, 2.0) == Interval(9.0, 0.0, 18.0)
+    assert Margin(share=0.5, unit=1.0).around(9.0, 2.0) == Interval(9.0, 0.0, 18.0)
 
 
 def test_the_spread_is_of_members_and_of_starts() -> None:
@@ -38,28 +51,25 @@ def test_the_spread_is_of_members_and_of_starts() -> None:
     assert margins.measure_spread(np.ones((3, 5))) == 0.0
 
 
-def test_replayed_stretches_are_grouped_by_what_was_predicted() -> None:
-    """Costs and rewards are scaled from a stretch to the whole horizon; nothing is lost on the way."""
-    data = small_dataset(episodes=60)
-    learned, held_out = split(data, 0)
-    models = dynamics.fit(learned, SMALL_DYNAMICS)
-    replays, cost, reward = margins.measure_margins(models, held_out, horizon=50)
-    predicted, true = dynamics.replay(models, held_out, margins.STRETCH)
-    assert sum(replay.stretches for replay in replays) == len(true) == 24
-    assert [replay.predicted_cost for replay in replays] == sorted(replay.predicted_cost for replay in replays)
-    for place, name in ((0, "reward"), (1, "cost")):
-        for values, field in ((true, name), (predicted.mean(0), f"predicted_{name}")):
-            weighed = sum(replay.stretches * getattr(replay, field) for replay in replays) / len(true)
-            assert weighed == pytest.approx(50 / margins.STRETCH * values[:, place].mean())
-    assert (cost.unit, reward.unit > 0) == (1.0, True)
-    # The worst group's error whole, however much the models disagree.
-    worst = max(abs(replay.cost - replay.predicted_cost) / (replay.predicted_cost + 1) for replay in replays)
-    assert cost.share == pytest.approx(worst)
-    assert cost.spreads == pytest.approx(6.3138, abs=1e-4)  # two models
+def driven(predicted: np.ndarray, true: np.ndarray, scale: float = 1.0) -> Driven:
+    """Costs of episodes, driven twice, one above the prediction and one below; each earned its cost less 10."""
+    twice = np.stack([predicted - 1.0, predicted + 1.0], axis=1)
+    return Driven(
+        np.arange(len(true)), np.stack([twice - 10, twice], axis=-1), np.stack([true - 10, true], axis=-1),
+        np.full(len(true), scale), np.arange(len(true), dtype=float),
+    )  # fmt: skip
 
 
-def test_data_of_short_episodes_are_replayed_in_short_stretches() -> None:
-    learned, held_out = split(small_dataset(episodes=40, steps=6), 0)
-    replays, *_ = margins.measure_margins(dynamics.fit(learned, SMALL_DYNAMICS), held_out, horizon=6)
-    assert sum(replay.stretches for replay in replays) == 8
-    assert np.mean([replay.cost for replay in replays]) == pytest.approx(held_out.cost_returns.mean(), abs=1.0)
+def test_episodes_are_grouped_by_what_was_predicted_of_them() -> None:
+    predicted = np.random.default_rng(0).permutation(40).astype(float) + 5
+    replays, cost, reward = margins.measure_margins(driven(predicted, predicted + 2.0, scale=2.0), 1.0, members=4)
+    assert [replay.episodes for replay in replays] == [4] * margins.GROUPS
+    assert [replay.predicted_cost for replay in replays] == [13.0 + 8 * i for i in range(10)]
+    assert [replay.cost for replay in replays] == [17.0 + 8 * i for i in range(10)]
+    assert cost.shifts[0] == pytest.approx((np.sqrt(13), np.sqrt(17) - np.sqrt(13)))
+    assert reward.share > 0
+    assert reward.spreads == pytest.approx(2.3534, abs=1e-4)
+
+
+def test_the_reach_is_that_of_the_episodes_that_were_left_out() -> None:
+    assert margins.measure_reach(driven(np.zeros(5), np.zeros(5))) == 2.0 * margins.REACH

@@ -17,7 +17,7 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import fitted_q, margins, pipeline, storage
 from lspc.calibration.choosing import FEWEST_NEAR, Calibration
 from lspc.calibration.families import LspcFamily
-from lspc.calibration.pipeline import calibrate, calibrate_policy, split
+from lspc.calibration.pipeline import calibrate, calibrate_policy, share_out
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
@@ -36,30 +36,35 @@ def episodes_of(costs: list[float]) -> Dataset:
     )  # fmt: skip
 
 
-def numbers(dataset: Dataset) -> list[int]:
-    return [int(first) for first in dataset.initial_observations[:, 0]]
-
-
-def test_the_split_takes_every_fifth_episode_in_order_of_cost() -> None:
+def test_each_member_leaves_out_every_fifth_episode_in_order_of_cost() -> None:
     costs = np.random.default_rng(0).permutation(50).astype(float)
-    learned, held_out = split(episodes_of(costs.tolist()), seed=0)
-    assert sorted(numbers(learned) + numbers(held_out)) == list(range(50))
-    assert len(numbers(held_out)) == 10
-    assert [sum(5 * i <= cost < 5 * i + 5 for cost in held_out.cost_returns) for i in range(10)] == [1] * 10
+    data = episodes_of(costs.tolist())
+    unseen = share_out(data, 5, 0.0, seed=0)
+    assert (unseen.sum(axis=0) == 1).all()
+    for own in unseen:
+        assert [sum(5 * i <= cost < 5 * i + 5 for cost in costs[own]) for i in range(10)] == [1] * 10
+
+
+def test_what_was_held_out_from_training_is_seen_by_no_member() -> None:
+    data = episodes_of(list(range(50)))
+    unseen = share_out(data, 5, 0.2, seed=0)
+    held_out = data.hold_out(0.2)
+    assert len(held_out) == 10
+    assert unseen[:, held_out].all()
+    assert (np.delete(unseen, held_out, axis=1).sum(axis=0) == 1).all()
 
 
 def test_the_seed_decides_among_episodes_of_one_cost() -> None:
     alike = episodes_of([1.0] * 40)
-    first, again, other = (numbers(split(alike, seed)[1]) for seed in (0, 0, 1))
+    first, again, other = (share_out(alike, 4, 0.0, seed).tolist() for seed in (0, 0, 1))
     assert first == again != other
-    assert len(first) == len(other) == 8
 
 
 def test_too_few_episodes_are_refused() -> None:
     enough = 2 * FEWEST_NEAR
-    split(episodes_of([1.0] * enough), 0)
+    assert share_out(episodes_of([1.0] * enough), 4, 0.0, 0).shape == (4, enough)
     with pytest.raises(UserError, match=f"arrays: {enough - 1} episodes cannot support a calibration; {enough} can"):
-        split(episodes_of([1.0] * (enough - 1)), 0)
+        share_out(episodes_of([1.0] * (enough - 1)), 4, 0.0, 0)
 
 
 def check_sane(found: Calibration, dataset: Dataset) -> None:
@@ -71,7 +76,9 @@ def check_sane(found: Calibration, dataset: Dataset) -> None:
         assert each.cost.high <= 50  # the data's largest cost at every step
         assert each.reward.low <= each.reward.mean <= each.reward.high
         assert 0 <= each.fitted_cost <= 50
-    assert 1 <= len(found.replays) <= margins.GROUPS
+    assert len(found.replays) == margins.GROUPS
+    for each in found.curve:
+        assert sorted(each.tails.values()) == list(each.tails.values())[::-1]  # the rarer, the dearer
     assert found.familiar_within > 0
 
 

@@ -124,3 +124,17 @@ def test_no_transitions_are_refused() -> None:
     none: Any = np.zeros(0)
     with pytest.raises(UserError, match="no transitions"):
         Dataset(empty, empty, none, none, empty, none, none)
+
+
+def test_held_out_episodes_are_of_all_costs_alike_and_always_the_same() -> None:
+    costs = np.random.default_rng(0).permutation(40).astype(np.float32)
+    zeros = np.zeros((40, 1), np.float32)
+    data = Dataset(zeros, zeros, zeros[:, 0], costs, zeros, np.zeros(40, bool), np.ones(40, bool))
+    held = data.hold_out(0.25)
+    assert len(held) == 10
+    assert sorted(costs[held] // 4) == list(range(10))
+    np.testing.assert_array_equal(held, data.hold_out(0.25))
+    assert len(data.hold_out(0.0)) == 0
+    for share in (-0.1, 0.6, float("nan")):
+        with pytest.raises(UserError, match=r"--hold-out must be from 0 to 0\.5"):
+            data.hold_out(share)

@@ -3,7 +3,7 @@
 What the dynamics models and fitted Q evaluation share: settings, the stacked members, and the compiled training loop.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from lspc.batches import Source, fill_in
+from lspc.batches import HostRows, Source, build_table, fill_in
 from lspc.data import Dataset
 
 CHUNK = 250
@@ -21,7 +21,9 @@ CHUNK = 250
 
 State = TypeVar("State")
 Update = Callable[..., State]
-"""(state, data, key of the step, key of the member's bootstrap weights, number of the step, config) -> state."""
+"""(state, data, key of the step, number of the member, number of the step, config) -> state."""
+ROWS = 4096
+"""Tables are filled up to a multiple of so many rows: logs of about one size then share a compiled program."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,14 @@ def _make_draw(state: State, update: Update[State], config: Config, seed: int) -
     """What draws the batch of a member's update: the update itself, of which nothing else is asked."""
 
     def draw(data: Any, number: Array, count: Array) -> Any:
-        return update(state, data, *_keys(jnp.asarray(seed), number, count), count, config)
+        return update(state, data, _key(jnp.asarray(seed), number, count), number, count, config)
 
     return draw
 
 
-def _keys(seed: Array, number: Array, count: Array) -> tuple[PRNGKeyArray, PRNGKeyArray]:
-    """Of a member's update, and of its bootstrap weights."""
-    member = jax.random.fold_in(jax.random.key(seed), number)
-    return jax.random.fold_in(jax.random.fold_in(member, 1), count), jax.random.fold_in(member, 2)
+def _key(seed: Array, number: Array, count: Array) -> PRNGKeyArray:
+    """Of a member's update."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), number), 1), count)
 
 
 @partial(jax.jit, static_argnames=("update", "config"))
@@ -97,7 +98,7 @@ def _advance(
         state, rows, number = begun
 
         def step(count: Array, state: State) -> State:
-            return update(state, fill_in(data, rows, count - start), *_keys(seed, number, count), count, config)
+            return update(state, fill_in(data, rows, count - start), _key(seed, number, count), number, count, config)
 
         return jax.lax.fori_loop(start, start + length, step, state)
 
@@ -108,11 +109,23 @@ def stack(members: list[State]) -> State:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves, dtype=leaves[0].dtype), *members)
 
 
-def bootstrap_weights(key: PRNGKeyArray, episodes: Array) -> Array:
-    """How much each episode counts for this member: exponential, the Bayesian bootstrap's weights."""
-    return jax.vmap(lambda episode: jax.random.exponential(jax.random.fold_in(key, episode)))(episodes)
+def bootstrap_weights(seed: int, members: int, episodes: int) -> np.ndarray:
+    """How much each episode counts for each member: exponential, the Bayesian bootstrap's weights."""
+    return np.random.default_rng(seed).exponential(size=(members, episodes)).astype(np.float32)
 
 
 def number_episodes(dataset: Dataset) -> np.ndarray:
     """The number of its episode for every transition."""
     return np.repeat(np.arange(len(dataset.episodes)), dataset.lengths)
+
+
+def tabulate(columns: Sequence[np.ndarray], build: Callable[..., Any]) -> Any:
+    """The table of these columns on the device, filled up; of data larger than memory it stays on the host."""
+    table = build_table(columns, build)
+    return table if isinstance(table, HostRows) else jax.tree.map(pad, table)
+
+
+def pad(column: np.ndarray) -> Array:
+    """A column on the device, filled up with copies of its first row."""
+    rows = -(-len(column) // ROWS) * ROWS
+    return jnp.asarray(np.concatenate([column, np.repeat(column[:1], rows - len(column), axis=0)]))

@@ -13,10 +13,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos.base import Normaliser, Spec
-from lspc.batches import build_table, draw_rows, to_device
+from lspc.batches import draw_rows
 from lspc.calibration import ensemble
 from lspc.calibration.families import PolicyFamily
 from lspc.data import Dataset
@@ -44,7 +44,8 @@ class Rows(NamedTuple):
     """Whether nothing follows: a terminal state. At the horizon no steps are left, which says the same."""
     steps_left: Float[Array, " rows"]
     """Until the horizon, this one included."""
-    episode: Int[Array, " rows"]
+    weights: Float[Array, "rows members"]
+    """How much the row counts for each network."""
 
 
 def radial_basis(share: Float[Array, " *batch"]) -> Float[Array, "*batch basis"]:
@@ -92,17 +93,20 @@ class State(eqx.Module):
     """Holds the slow copy."""
 
 
-def tabulate(dataset: Dataset, horizon: int) -> Any:
+def tabulate(dataset: Dataset, horizon: int, config: Config, seed: int = 0) -> Any:
     starts = np.repeat([episode.start for episode in dataset.episodes], dataset.lengths)
+    weights = ensemble.bootstrap_weights(seed, config.members, len(dataset.episodes))
     columns = (
-        dataset.observations, dataset.actions, np.stack([dataset.rewards, dataset.costs], axis=-1),
+        dataset.observations,
+        dataset.actions,
+        np.stack([dataset.rewards, dataset.costs], axis=-1),
         dataset.next_observations,
         # A time-out before the horizon ends the record, not the episode: what would have followed still counts.
         dataset.terminated.astype(np.float32),
         (horizon - (np.arange(dataset.transitions) - starts)).astype(np.float32),
-        ensemble.number_episodes(dataset),
-    )  # fmt: skip
-    return jax.tree.map(to_device, build_table(columns, Rows))
+        weights.T[ensemble.number_episodes(dataset)],
+    )
+    return ensemble.tabulate(columns, Rows)
 
 
 def make_skeleton(spec: Spec, config: Config, low: float, high: float, horizon: int) -> FittedQ:
@@ -138,18 +142,18 @@ def loss(net: MLP, target: FittedQ, batch: Rows, targets: Array, parameters: Arr
     return jnp.mean(weights[:, None] * errors**2)
 
 
-def update(state: State, data: tuple[Any, PolicyFamily], key: PRNGKeyArray, bootstrap_key: PRNGKeyArray,
+def update(state: State, data: tuple[Any, Array, PolicyFamily], key: PRNGKeyArray, number: Array,
            count: Array, config: Config) -> State:  # fmt: skip
     """One step towards the value of the policy's own action in the next state, then of the slow copy."""
-    (table, family), target = data, state.target
+    (table, size, family), target = data, state.target
     rows_key, parameter_key = jax.random.split(key)
-    batch = draw_rows(table, rows_key, config.batch_size)
+    batch = draw_rows(table, rows_key, config.batch_size, size)
     low, high = family.range
     parameters = jax.random.uniform(parameter_key, (config.batch_size,), minval=low, maxval=high)
     next_actions = family(batch.next_observations, parameters)
     following = target(batch.next_observations, next_actions, batch.steps_left - 1.0, parameters)
     targets = batch.signals + (1.0 - batch.ends[:, None]) * following
-    weights = ensemble.bootstrap_weights(bootstrap_key, batch.episode)
+    weights = batch.weights[:, number]
     gradient = eqx.filter_grad(loss)(state.learner.net, target, batch, targets, parameters, weights)
     # Values travel one step back in time per renewal of the slow copy: quick at first, steady at the end.
     decay = (1.0 - count / config.updates) ** 2 + 0.05
@@ -170,7 +174,7 @@ def fit(
     """The ensemble for this family: one for each member, stacked along a new first axis."""
     horizon = horizon or int(dataset.lengths.max())
     start = partial(init, dataset=dataset, horizon=horizon, family=family, config=config)
-    data = tabulate(dataset, horizon), family
+    data = tabulate(dataset, horizon, config, seed), jnp.asarray(dataset.transitions), family
     return ensemble.fit(start, update, data, config, seed=seed, on_progress=on_progress).target
 
 

@@ -1,84 +1,109 @@
-"""How far the dynamics models can be trusted, measured on held-out episodes whose true cost and reward are known.
+"""How far the dynamics models can be trusted, measured on episodes that they have not seen.
 
-Their recorded actions are replayed in the models. The largest error, relative to the size of the estimate, becomes
-the margin of every estimate; the spread between the models and over the starts is added to it.
+Episodes that were driven again in the models (`closed_loop`) are sorted by what the models say of them and grouped;
+each group's prediction stands beside its truth. Of the groups whose prediction is nearest to a cost, the one that was
+most underrated sets its margin; what the models disagree about among themselves is added.
+
+Costs are compared by their square roots. A body that keeps near a limit, and a model that is a little off about
+where it is, make the error of a small cost small and that of a larger one larger; in square roots they are about
+alike, and so are the chance variations of a count. What is chosen here (groups, how many are near, spreads, reach)
+was chosen on the plants of scripts/coverage.py that are there for it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from scipy.stats import t as student
 
-from lspc.calibration import dynamics
-from lspc.data import Dataset
+from lspc.calibration.closed_loop import Driven
 from lspc.runs.statistics import Interval
 
 GROUPS = 10
-"""Into which replayed stretches are sorted by the cost that is predicted of them. The next error after n of its kind
-is the largest with a chance of 1 in n + 1: ten make a 90 % interval."""
+"""Of episodes."""
+NEAREST = 3
+"""Groups whose errors a cost is judged by."""
+COST_SPREADS = 1.0
+"""How often the spread between the models is added to a cost."""
+REACH = 2.0
+"""A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
 CONFIDENT = 0.95
-"""Of each end of an interval."""
-STRETCH = 25
-"""Steps that recorded actions are replayed for."""
+"""Of each end of a reward's interval."""
 
 
 @dataclass(frozen=True)
 class Margin:
-    """An estimate m may be off by `share` of (m's size + unit), and by so many of its spreads."""
+    """An estimate m may be off by `share` of (m's size + unit), its square root by a shift, and by its spreads."""
 
     share: float
     unit: float
     spreads: float = 2.0
-    """Student's quantile for as many models as there are: a spread of few is itself uncertain."""
+    """How many times the spread between the models."""
+    shifts: tuple[tuple[float, float], ...] = ()
+    """For groups of episodes: the root of their predicted cost in units, and by how much the true one is larger."""
 
     def error(self, mean: Any, spread: Any) -> Any:
         """How far an estimate (or an array of them) may be off."""
-        return self.share * (abs(mean) + self.unit) + self.spreads * spread
+        size = abs(mean)
+        return self.share * (size + self.unit) + self._shift(size) + self.spreads * spread
+
+    def _shift(self, size: Any) -> Any:
+        """By how much a cost grows when its root is off as that of the nearest groups was."""
+        if not self.shifts:
+            return 0.0
+        xp = jnp if isinstance(size, Array) else np
+        root = xp.sqrt(xp.asarray(size / self.unit))
+        places, shifts = xp.asarray(self.shifts, root.dtype).T
+        gaps = xp.abs(root[..., None] - places.reshape((1,) * root.ndim + (-1,)))
+        near = gaps <= xp.sort(gaps, axis=-1)[..., min(NEAREST, len(places)) - 1, None]
+        shift = xp.where(near, shifts.reshape((1,) * root.ndim + (-1,)), 0.0).max(axis=-1)
+        return self.unit * shift * (2.0 * root + shift)
 
     def around(self, mean: float, spread: float) -> Interval:
-        off = self.error(mean, spread)
+        off = float(self.error(mean, spread))
         return Interval(mean, mean - off, mean + off)
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A group of held-out stretches: what was predicted and what was true, scaled to a whole episode."""
+    """A group of episodes: what the models that had not seen them predicted, and what was true."""
 
-    stretches: int
+    episodes: int
     cost: float
     predicted_cost: float
     reward: float
     predicted_reward: float
 
 
-def measure_margins(
-    models: dynamics.DynamicsModel, held_out: Dataset, horizon: int
-) -> tuple[tuple[Replay, ...], Margin, Margin]:
-    """Held-out stretches sorted by predicted cost and grouped; the margins of cost and of reward they ask for."""
-    stretch = min(STRETCH, int(held_out.lengths.max()))
-    predicted, true = dynamics.replay(models, held_out, stretch)
-    scale, groups = horizon / stretch, np.array_split(np.argsort(predicted.mean(0)[:, 1], kind="stable"), GROUPS)
-    groups = [group for group in groups if len(group)]
-    found = []
-    for group in groups:
-        (reward, cost), (known_reward, known_cost) = predicted[:, group].mean((0, 1)), true[group].mean(0)
-        found.append(Replay(len(group), *(float(scale * x) for x in (known_cost, cost, known_reward, reward))))
-    # A cost near zero must be told to within a step's; a reward, to within a share of what episodes usually earn.
-    units = float(held_out.costs.max()), float(np.mean([abs(replay.reward) for replay in found]))
-    return (
-        tuple(found),
-        fit_margin([(r.cost, r.predicted_cost) for r in found], max(units[0], 1e-6), len(predicted)),
-        fit_margin([(r.reward, r.predicted_reward) for r in found], max(units[1], 1e-6), len(predicted)),
-    )
+def measure_margins(driven: Driven, unit: float, members: int) -> tuple[tuple[Replay, ...], Margin, Margin]:
+    """Episodes sorted by predicted cost and grouped; the margins of cost and of reward that they ask for."""
+    predicted, true = (values * driven.scale[:, None] for values in (driven.predicted.mean(axis=1), driven.true))
+    groups = np.array_split(np.argsort(predicted[:, 1], kind="stable"), GROUPS)
+    found = tuple(
+        Replay(
+            len(group), float(true[group, 1].mean()), float(predicted[group, 1].mean()),
+            float(true[group, 0].mean()), float(predicted[group, 0].mean()),
+        )
+        for group in groups if len(group)
+    )  # fmt: skip
+    size = max(float(np.mean([abs(group.reward) for group in found])), 1e-6)
+    off = max(abs(group.reward - group.predicted_reward) / (abs(group.predicted_reward) + size) for group in found)
+    # A reward is told to within a share of what episodes usually earn.
+    reward = Margin(off, size, float(student.ppf(CONFIDENT, members - 1)))
+    return found, fit_cost_margin(found, max(unit, 1e-6)), reward
 
 
-def fit_margin(pairs: Sequence[tuple[float, float]], unit: float, members: int) -> Margin:
-    """The largest relative error among (true, predicted) pairs, whole: models that disagree are not excused by it."""
-    errors = [abs(true - predicted) / (abs(predicted) + unit) for true, predicted in pairs]
-    return Margin(float(max(errors)), unit, float(student.ppf(CONFIDENT, members - 1)))
+def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
+    """By how much the root of each group's true cost exceeds that of its predicted one, if it does."""
+    roots = [(float(np.sqrt(group.predicted_cost / unit)), float(np.sqrt(group.cost / unit))) for group in groups]
+    return Margin(0.0, unit, COST_SPREADS, tuple((place, max(0.0, true - place)) for place, true in roots))
+
+
+def measure_reach(driven: Driven) -> float:
+    """How far beyond the range of the data a policy may stray, on average."""
+    return REACH * float(driven.strayed.mean())
 
 
 def measure_spread(values: Float[np.ndarray, "members starts"]) -> float:

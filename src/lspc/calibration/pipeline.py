@@ -1,21 +1,22 @@
-"""The whole calibration in order: hold episodes out, learn dynamics models, check them, try LSPC-O at every eps.
+"""The whole calibration in order: learn models of the plant, check them on episodes they have not seen, try policies.
 
 Fitted Q evaluation, which needs no model and tends to see too much cost, is reported beside it and serves the guard.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float
 
 from lspc.algos.lspc import LspcPolicy
-from lspc.calibration import dynamics, fitted_q, storage
-from lspc.calibration.choosing import FEWEST_NEAR, Calibration, Point
+from lspc.calibration import closed_loop, dynamics, fitted_q, storage
+from lspc.calibration.choosing import FEWEST_NEAR, RISKS, Calibration, Estimate, Point
 from lspc.calibration.familiarity import choose_landmarks
-from lspc.calibration.families import LspcFamily
-from lspc.calibration.margins import Margin, measure_margins, measure_spread
+from lspc.calibration.families import LspcFamily, PolicyFamily
+from lspc.calibration.margins import Margin, Replay, measure_margins, measure_reach, measure_spread
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -23,10 +24,10 @@ from lspc.errors import UserError
 if TYPE_CHECKING:
     from lspc.policy import TrainedPolicy
 
-HELD_OUT = 0.2
-"""Share of the episodes that only serve to check the predictions."""
 POINTS = 21
 """Values of eps on the curve."""
+FOLDS = 5
+"""One in so many episodes sets the distance within which a state is familiar to the guard."""
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it is done, all of it."""
@@ -50,11 +51,86 @@ def calibrate_policy(
     if dataset.fingerprint != policy.card["dataset"]["fingerprint"]:
         raise UserError(f"{dataset.source} is not the data that the policy learned from: their fingerprints differ")
     calibration, models = calibrate(
-        net, dataset, training_seed=policy.card["training_seed"], dynamics_config=dynamics_config,
+        net, dataset, training_seed=policy.card["training_seed"],
+        held_out=policy.card["dataset"].get("held_out", 0.0), dynamics_config=dynamics_config,
         fitted_q_config=fitted_q_config, seed=seed, on_progress=on_progress,
     )  # fmt: skip
     storage.save(policy.folder, calibration, models)
     return calibration
+
+
+class Judge(NamedTuple):
+    """Models of a plant, and how far to trust them: what policies are judged by, from data alone."""
+
+    models: dynamics.DynamicsModel
+    replays: tuple[Replay, ...]
+    cost_margin: Margin
+    reward_margin: Margin
+    reach: float
+    """How far steps may lead beyond the range of the data, on average, before nothing can be said of a policy."""
+    starts: np.ndarray
+    """First observations."""
+    horizon: int
+    largest: float
+    """The cost of an episode whose every step costs as much as any in the data."""
+    seed: int
+
+    def judge(self, family: PolicyFamily, parameters: np.ndarray) -> list[Estimate]:
+        """What each policy of the family costs and earns, closed loop over the whole horizon."""
+        rolled = dynamics.roll_out(self.models, family, self.starts, parameters, self.horizon, seed=self.seed)
+        return [self._estimate(rolled.values[:, i], rolled.strayed[i]) for i in range(len(parameters))]
+
+    def _estimate(self, values: Float[np.ndarray, "members starts 2"], strayed: float) -> Estimate:
+        """A policy that leaves the data may cost anything."""
+        beyond = not strayed <= self.reach
+        reward, cost = values.mean(axis=(0, 1)).tolist()
+        reward_spread, cost_spread = (measure_spread(values[..., signal]) for signal in (0, 1))
+        around = self.cost_margin.around(cost, cost_spread)
+        high = self.largest if beyond else min(self.largest, around.high)
+        tails = {f"{risk:g}": self.largest if beyond else self._bound_tail(values[..., 1], risk) for risk in RISKS}
+        interval = replace(around, low=max(0.0, around.low), high=high)
+        return Estimate(interval, self.reward_margin.around(reward, reward_spread), tails, beyond)
+
+    def _bound_tail(self, costs: Float[np.ndarray, "members starts"], risk: float) -> float:
+        """Of the cost that an episode exceeds with this chance."""
+        each = np.quantile(costs, 1 - risk, axis=1, method="higher")
+        return min(self.largest, self.cost_margin.around(float(each.mean()), float(each.std(ddof=1))).high)
+
+
+def learn_judge(
+    dataset: Dataset,
+    *,
+    held_out: float = 0.0,
+    horizon: int | None = None,
+    config: dynamics.Config | None = None,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> Judge:
+    """Models of the plant the data come from, checked on episodes they have not seen.
+
+    `held_out` is the share of episodes that the policies have not seen: no model learns from them either.
+    """
+    config, horizon = config or dynamics.Config(), horizon or int(dataset.lengths.max())
+    report = on_progress or (lambda *_: None)
+    unseen = share_out(dataset, config.members, held_out, seed)
+    models = dynamics.fit(
+        dataset, config, unseen, seed=seed, on_progress=lambda done: report("dynamics models", done, config.updates)
+    )
+    driven = closed_loop.drive_again(models, dataset, unseen, horizon, seed=seed)
+    largest = float(dataset.costs.max())
+    replays, cost_margin, reward_margin = measure_margins(driven, largest, config.members)
+    reach = measure_reach(driven)
+    return Judge(
+        models,
+        replays,
+        cost_margin,
+        reward_margin,
+        reach,
+        dataset.initial_observations,
+        horizon,
+        horizon * largest,
+        seed,
+    )
 
 
 def calibrate(
@@ -62,29 +138,26 @@ def calibrate(
     dataset: Dataset,
     *,
     training_seed: int = 0,
+    held_out: float = 0.0,
     horizon: int | None = None,
     dynamics_config: dynamics.Config | None = None,
     fitted_q_config: fitted_q.Config | None = None,
     seed: int = 0,
     on_progress: Progress | None = None,
 ) -> tuple[Calibration, GuardModels]:
-    """Predict cost and reward over the range of eps, with margins from held-out episodes."""
-    model_config, q_config = dynamics_config or dynamics.Config(), fitted_q_config or fitted_q.Config()
+    """Predict cost and reward over the range of eps, with margins from episodes that the models have not seen."""
+    q_config, scaled = fitted_q_config or fitted_q.Config(), dataset.scale_actions()
     horizon = horizon or int(dataset.lengths.max())
-    learned, held_out = split(dataset.scale_actions(), seed)
     report = on_progress or (lambda *_: None)
     family = LspcFamily(policy)
     low, high = family.range
     grid = np.linspace(low, high, POINTS if low < high else 1)
-
-    models = dynamics.fit(
-        learned,
-        model_config,
-        seed=seed,
-        on_progress=lambda done: report("dynamics models", done, model_config.updates),
+    judge = learn_judge(
+        scaled, held_out=held_out, horizon=horizon, config=dynamics_config, seed=seed, on_progress=on_progress
     )
-    replays, cost_margin, reward_margin = measure_margins(models, held_out, horizon)
-    values = dynamics.roll_out(models, family, dataset.initial_observations, grid, horizon)
+    estimates = judge.judge(family, grid)
+    unseen = share_out(scaled, FOLDS, held_out, seed)[0]
+    learned, checked = scaled.select(np.flatnonzero(~unseen)), scaled.select(np.flatnonzero(unseen))
     q_ensemble = fitted_q.fit(
         learned, family, q_config, seed=seed, horizon=horizon,
         on_progress=lambda done: report("fitted Q evaluation", done, q_config.updates),
@@ -92,54 +165,29 @@ def calibrate(
     returns = fitted_q.predict_returns(
         q_ensemble, family, jnp.asarray(dataset.initial_observations), jnp.asarray(grid, jnp.float32)
     )
-    second_opinion = np.asarray(returns, np.float64).mean(axis=(0, 2))
-    largest = horizon * float(dataset.costs.max())
-    curve = _draw_curve(grid, values, second_opinion, cost_margin, reward_margin, largest)
-    landmarks, limit = choose_landmarks(learned, held_out, seed)
+    curve = tuple(
+        Point(round(float(eps), 6), estimate.cost, estimate.reward, fitted_cost, fitted_reward, *estimate[2:])
+        for eps, estimate, (fitted_reward, fitted_cost) in zip(
+            grid, estimates, np.asarray(returns, np.float64).mean(axis=(0, 2)).tolist(), strict=True
+        )
+    )
+    landmarks, limit = choose_landmarks(learned, checked, seed)
     calibration = Calibration(
-        training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(q_config), curve, replays, cost_margin,
-        reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
+        training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(q_config), curve, judge.replays,
+        judge.cost_margin, judge.reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
     )  # fmt: skip
     return calibration, GuardModels(q_ensemble, jnp.asarray(landmarks))
 
 
-def _draw_curve(
-    grid: np.ndarray,
-    values: np.ndarray,
-    second_opinion: np.ndarray,
-    cost_margin: Margin,
-    reward_margin: Margin,
-    largest: float,
-) -> tuple[Point, ...]:
-    """`values` (members, eps, starts, 2) with margins around their means, beside fitted Q evaluation's (eps, 2).
-
-    No cost is below 0 or above `largest`, that of an episode whose every step costs as much as any in the data.
-    """
-    curve = []
-    for i, eps in enumerate(grid):
-        reward, cost = values[:, i].mean(axis=(0, 1)).tolist()
-        reward_spread, cost_spread = (measure_spread(values[:, i, :, signal]) for signal in (0, 1))
-        estimate = cost_margin.around(cost, cost_spread)
-        curve.append(
-            Point(
-                round(float(eps), 6),
-                replace(estimate, low=max(0.0, estimate.low), high=min(largest, estimate.high)),
-                reward_margin.around(reward, reward_spread),
-                fitted_cost=float(second_opinion[i, 1]),
-                fitted_reward=float(second_opinion[i, 0]),
-            )
-        )
-    return tuple(curve)
-
-
-def split(dataset: Dataset, seed: int) -> tuple[Dataset, Dataset]:
-    """Episodes to learn from and episodes to check with, of all costs alike."""
+def share_out(dataset: Dataset, members: int, held_out: float, seed: int) -> Bool[np.ndarray, "members episodes"]:
+    """Which episodes each member does not see: one in so many, of all costs alike, and those held out from all."""
     if len(dataset.episodes) < 2 * FEWEST_NEAR:
         raise UserError(
             f"{dataset.source}: {len(dataset.episodes)} episodes cannot support a calibration; {2 * FEWEST_NEAR} can"
         )
     by_cost = np.lexsort([np.random.default_rng(seed).random(len(dataset.episodes)), dataset.cost_returns])
-    every = round(1 / HELD_OUT)
-    held_out = np.sort(by_cost[every // 2 :: every])
-    learned = np.setdiff1d(np.arange(len(dataset.episodes)), held_out)
-    return dataset.select(learned), dataset.select(held_out)
+    turn = np.empty(len(by_cost), int)
+    turn[by_cost] = np.arange(len(by_cost)) % members
+    unseen = turn[None] == np.arange(members)[:, None]
+    unseen[:, dataset.hold_out(held_out)] = True
+    return unseen

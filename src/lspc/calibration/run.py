@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lspc import files
 from lspc.calibration import check, dynamics, fitted_q, storage
-from lspc.calibration.choosing import Calibration, Choice, check_budget
+from lspc.calibration.choosing import Calibration, Choice, check_budget, round_risk
 from lspc.calibration.pipeline import calibrate_policy
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -34,6 +34,7 @@ def calibrate_run(
     dataset: Dataset | None = None,
     *,
     budgets: Sequence[float] = (),
+    risk: float | None = None,
     seed: int | None = None,
     updates: int = 6_000,
     verify: bool = False,
@@ -42,6 +43,7 @@ def calibrate_run(
 ) -> CalibratedRun:
     """Predict cost and reward at every eps and choose one for each budget, the task's unless given.
 
+    A budget is kept by the mean cost of an episode; with a `risk`, by all episodes but so many.
     `dataset` must be the one the run learned from; it is looked for where the run found it unless given. The curve
     does not depend on the budgets: one that lies beside the policy, made with as many updates, is used again.
     """
@@ -52,6 +54,8 @@ def calibrate_run(
     task = get_task(opened.task) if opened.task else None
     if verify and task is None:
         raise UserError(f"{run} was not trained for a task: there is no simulator to verify it in")
+    if risk is not None:
+        round_risk(risk)
     dataset = None if dataset is None else opened.bound_actions(dataset)
     found = _find_stored(policy, dataset, updates)
     if stored := found is not None:
@@ -63,8 +67,8 @@ def calibrate_run(
         )  # fmt: skip
     opened.remember_budgets(budgets)
     budgets = budgets or opened.budgets(task)
-    verified = _verify(opened.path, task, found, budgets, episodes, on_stage) if verify and task else None
-    return CalibratedRun(found, [found.choose(budget) for budget in budgets], verified, task, stored)
+    verified = _verify(opened.path, task, found, budgets, risk, episodes, on_stage) if verify and task else None
+    return CalibratedRun(found, [found.choose(budget, risk) for budget in budgets], verified, task, stored)
 
 
 def _find_stored(policy: TrainedPolicy, dataset: Dataset | None, updates: int) -> Calibration | None:
@@ -81,7 +85,13 @@ def _find_stored(policy: TrainedPolicy, dataset: Dataset | None, updates: int) -
 
 
 def _verify(
-    run: Path, task: Task, found: Calibration, budgets: Sequence[float], episodes: int, on_stage: OnStage
+    run: Path,
+    task: Task,
+    found: Calibration,
+    budgets: Sequence[float],
+    risk: float | None,
+    episodes: int,
+    on_stage: OnStage,
 ) -> check.Verification:
     stage, done, total = "", 0, 0
 
@@ -95,4 +105,4 @@ def _verify(
         done += 1
         on_stage(stage, done, total)
 
-    return check.verify(run, task, found, budgets, episodes=episodes, on_start=start, on_episode=advance)
+    return check.verify(run, task, found, budgets, risk=risk, episodes=episodes, on_start=start, on_episode=advance)

@@ -75,8 +75,8 @@ def load(folder: str | Path) -> Calibration:
             **values,
             "curve": tuple(Point(**point) for point in curve),
             "replays": tuple(Replay(**replay) for replay in values["replays"]),
-            "cost_margin": Margin(**values["cost_margin"]),
-            "reward_margin": Margin(**values["reward_margin"]),
+            "cost_margin": Margin(**files.restore_tuples(values["cost_margin"])),
+            "reward_margin": Margin(**files.restore_tuples(values["reward_margin"])),
             "episode_costs": tuple(values["episode_costs"]),
         }
         return Calibration(**parts)

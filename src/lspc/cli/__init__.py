@@ -23,6 +23,7 @@ VERBS = {
     "train": ("train", "learn a policy from a dataset"),
     "evaluate": ("evaluate", "measure a run's policies in the simulator"),
     "calibrate": ("calibrate", "choose eps for a cost budget, from data alone"),
+    "choose": ("choose", "choose among any runs for a cost budget, from data alone"),
     "pilot": ("pilot", "prove with real episodes that a cost budget is kept"),
     "export": ("export", "write a policy as ONNX, to run where the robot is"),
     "render": ("evaluate", "film episodes of a run's policy"),

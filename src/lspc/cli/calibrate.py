@@ -12,6 +12,7 @@ from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, open_dataset, prin
 def calibrate(
     run: Annotated[Path, tyro.conf.Positional, shown("RUN")],
     budget: Annotated[tuple[float, ...], shown("COST ...", f"the task's thresholds, else {BUDGETS}")] = (),
+    risk: Annotated[float | None, shown("CHANCE")] = None,
     data: Annotated[Path | None, shown("FILE", "the one the run learned from")] = None,
     opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
     seed: Annotated[int | None, shown("INT", "the run's first")] = None,
@@ -34,6 +35,7 @@ def calibrate(
     Args:
         run: The folder of a finished LSPC run.
         budget: The cost an episode may have; one or several.
+        risk: Bound the chance that an episode exceeds the budget, such as 0.05, instead of the mean.
         data: The dataset.
         seed: Which training seed's policy.
         updates: Gradient updates of the predicting networks.
@@ -49,7 +51,7 @@ def calibrate(
     dataset = open_dataset(data, opening) if data else None
     with terminal.progress() as bars:
         found, choices, verified, task, stored = calibrate_run(
-            run, dataset, budgets=budget, seed=seed, updates=updates, verify=verify, episodes=episodes,
+            run, dataset, budgets=budget, risk=risk, seed=seed, updates=updates, verify=verify, episodes=episodes,
             on_stage=lambda what, done, total: bars.show("calibrating", done, total, what),
         )  # fmt: skip
     if stored:

@@ -34,6 +34,8 @@ class TrainOptions:
     """Threads for each seed; several seeds are trained side by side, one on each core."""
     sweep: Annotated[str | None, shown("NAME=VALUE,VALUE ...")] = None
     """Train for each value of a setting, into OUT/NAME=VALUE; what LSPC's critics do not depend on shares them."""
+    hold_out: float = 0.0
+    """Share of the episodes that is not learned from, such as 0.2; `lspc calibrate` checks its predictions on it."""
     evaluate_every: Annotated[int | None, shown("INT")] = None
     """Measure the policies every so many updates, for `lspc figure training-curves`."""
     evaluate_episodes: int = 5
@@ -71,7 +73,7 @@ def train(arguments: Sequence[str]) -> None:
         terminal.warn(warning)
     foreseen = api.foresee(
         dataset, options.out, algo=options.algo, preset=options.preset, task=options.task, seeds=options.seeds,
-        sweep=options.sweep, **given,
+        sweep=options.sweep, hold_out=options.hold_out, **given,
     )  # fmt: skip
     tell = terminal.say if options.dry_run else terminal.note
     tell(
@@ -88,8 +90,9 @@ def train(arguments: Sequence[str]) -> None:
         finished = all(each.finished for each in foreseen.values())
         api.train(
             dataset, options.out, algo=options.algo, preset=options.preset, task=options.task, seeds=options.seeds,
-            sweep=options.sweep, evaluate_every=options.evaluate_every, evaluate_episodes=options.evaluate_episodes,
-            trackers=options.track, on_progress=None if finished else show_training(bars, config.steps), **given,
+            sweep=options.sweep, hold_out=options.hold_out, evaluate_every=options.evaluate_every,
+            evaluate_episodes=options.evaluate_episodes, trackers=options.track,
+            on_progress=None if finished else show_training(bars, config.steps), **given,
         )  # fmt: skip
     if task or options.algo != "lspc":
         runs = " ".join(map(str, foreseen))

@@ -214,6 +214,15 @@ class Dataset:
         """The first observation of each episode."""
         return mapped.gather(self.observations, self._starts)
 
+    def hold_out(self, share: float) -> NDArray[np.int64]:
+        """Numbers of the episodes to hold out: evenly many of all costs, always the same ones."""
+        if not 0 <= share <= 0.5:
+            raise UserError(f"--hold-out must be from 0 to 0.5 of the episodes, not {share:g}")
+        number = round(share * len(self.episodes))
+        by_cost = np.argsort(self.cost_returns, kind="stable")
+        places = (np.arange(number) + 0.5) * len(self.episodes) / max(number, 1)
+        return np.sort(by_cost[places.astype(np.int64)])
+
     @cached_property
     def statistics(self) -> Statistics:
         mean, std = mapped.moments(self.observations)

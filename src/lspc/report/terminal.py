@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # a table of tasks should not wait for JAX
     from lspc.calibration.certificate import Certificate
     from lspc.calibration.check import Verification
     from lspc.calibration.choosing import Calibration, Choice
+    from lspc.calibration.comparing import Candidate, Comparison
     from lspc.doctor import Check
     from lspc.evaluation import Summary
     from lspc.runs.overview import Overview
@@ -220,7 +221,7 @@ def calibration_table(
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
         f"In brackets: {found.confidence:.0%} intervals, which nothing guarantees (`lspc pilot` proves). "
-        "On held-out stretches replayed in the models, in "
+        "On episodes driven again in models that had not seen them, in "
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
     )
@@ -236,6 +237,27 @@ def calibration_table(
 
 def _estimate(estimate: "Interval") -> str:
     return f"{estimate.mean:.4g}\n[dim]\\[{estimate.low:.4g}, {estimate.high:.4g}]"
+
+
+def comparison_table(found: "Comparison") -> Table:
+    """One row for each policy; of LSPC-O the chosen eps, or the largest that fits, or the smallest."""
+    table = Table(title=f"budget {found.budget:g}: estimates from logs", box=box.SIMPLE_HEAD, padding=(0, 1))
+    for name in ("run", "policy", "eps", "cost", "reward", "fits"):
+        table.add_column(name, justify="left" if name in ("run", "policy") else "right")
+    by_policy: dict[tuple[str, str], list[Candidate]] = {}
+    for each in found.candidates:
+        by_policy.setdefault((each.run, each.policy), []).append(each)
+    for (run, policy), own in by_policy.items():
+        fitting = [each for each in own if each.fits]
+        shown = found.chosen if found.chosen in own else (fitting or own[:1])[-1]
+        assert shown is not None
+        mark = "[bold]" if shown is found.chosen else ""
+        table.add_row(
+            f"{mark}{plain(run)}", f"{mark}{plain(policy)}",
+            "-" if shown.restriction is None else f"{shown.restriction:.2f}",
+            _estimate(shown.cost), _estimate(shown.reward), "yes" if shown.fits else "no",
+        )  # fmt: skip
+    return table
 
 
 def certificate_table(found: "Certificate") -> Table:

@@ -45,6 +45,8 @@ class DatasetFacts:
     transitions_used: int
     opened: dict[str, Any] | None = None
     """How the file was opened, where it needed words: the columns of a table."""
+    held_out: float = 0.0
+    """Share of the episodes that were held out from training, for `lspc calibrate`: `Dataset.hold_out` says which."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +90,12 @@ class Run:
         seeds: Sequence[int],
         task: Task | None,
         provenance: Mapping[str, str],
+        held_out: float = 0.0,
     ) -> "Run":
         """The run that training `method` with `config` will be; `learned` is the part of `dataset` it learns from."""
         facts = DatasetFacts(
             dataset.source, dataset.fingerprint, len(dataset.episodes), len(learned.episodes), learned.transitions,
-            dict(dataset.opened) or None,
+            dict(dataset.opened) or None, held_out,
         )  # fmt: skip
         return Run(
             Path(path), __version__, method, task.name if task else None, tuple(seeds),
@@ -109,11 +112,14 @@ class Run:
         del values["path"]
         if self.dataset.opened is None:
             del values["dataset"]["opened"]
+        if not self.dataset.held_out:
+            del values["dataset"]["held_out"]
         return files.as_json(values)
 
     def identity(self) -> dict[str, Any]:
         """All that decides the run's numbers, flat, so that a difference can be named."""
-        return identity(self.method, self.seeds, self.dataset.fingerprint, self.config)
+        held_out = {"hold_out": self.dataset.held_out} if self.dataset.held_out else {}
+        return identity(self.method, self.seeds, self.dataset.fingerprint, self.config) | held_out
 
     def claim(self) -> None:
         """Take a fresh folder, or make sure that the run in it is this one; one of fewer updates is extended.

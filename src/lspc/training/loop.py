@@ -100,13 +100,14 @@ def train_runs(
     trackers: Sequence[str],
     interim: Interim | None,
     on_progress: Callable[[Progress], None] | None,
+    hold_out: float = 0.0,
 ) -> None:
     """Train one run in each folder, all in one program; those that are finished already are left alone."""
     tracking.make_trackers(trackers)  # one that cannot be used is told before any folder is made
     if on_progress is None and (warning := cost_warning(dataset.costs)):  # the command line has shown it already
         warnings.warn(f"{dataset.source}: {warning}", stacklevel=2)
     module = algos.get(method)
-    planned, learned = plan_runs(dataset, settings, method=method, seeds=seeds, task=task)
+    planned, learned = plan_runs(dataset, settings, method=method, seeds=seeds, task=task, hold_out=hold_out)
     with ExitStack() as stack:
         for run, _ in planned:
             stack.enter_context(files.locked(run.path))
@@ -120,15 +121,26 @@ def train_runs(
 
 
 def plan_runs(
-    dataset: Dataset, settings: Mapping[Path, Resolved], *, method: str, seeds: Sequence[int], task: Task | None
+    dataset: Dataset,
+    settings: Mapping[Path, Resolved],
+    *,
+    method: str,
+    seeds: Sequence[int],
+    task: Task | None,
+    hold_out: float = 0.0,
 ) -> tuple[list[_Planned], Dataset]:
     """The runs that training would make, and the data they learn from; what cannot be trained is refused here."""
-    dataset = learned = fit_to_task(dataset, task)
-    planned = []
+    dataset = fit_to_task(dataset, task)
+    held = dataset.hold_out(hold_out)
+    shown = dataset.select(np.setdiff1d(np.arange(len(dataset.episodes)), held)) if len(held) else dataset
+    planned, learned = [], shown
     for out, (config, provenance) in settings.items():
         _check_request(dataset, config, seeds, task)
-        learned = algos.get(method).prepare(dataset, config)
-        run = Run.plan(out, dataset, learned, config, method=method, seeds=seeds, task=task, provenance=provenance)
+        learned = algos.get(method).prepare(shown, config)
+        run = Run.plan(
+            out, dataset, learned, config, method=method, seeds=seeds, task=task, provenance=provenance,
+            held_out=hold_out,
+        )  # fmt: skip
         planned.append(_Planned(run, config))
     return planned, learned
 

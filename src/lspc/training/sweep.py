@@ -26,6 +26,7 @@ def train_sweep(
     trackers: Sequence[str] = (),
     interim: loop.Interim | None = None,
     on_progress: Callable[[loop.Progress], None] | None = None,
+    hold_out: float = 0.0,
 ) -> None:
     """Train one run in each folder, in the time of one and a part of the others.
 
@@ -35,7 +36,7 @@ def train_sweep(
         raise UserError(f"runs of {method} that differ in {name} cannot be trained together: train them one by one")
     loop.train_runs(
         dataset, runs, method=method, seeds=seeds, task=task, trackers=trackers, interim=interim,
-        on_progress=on_progress,
+        on_progress=on_progress, hold_out=hold_out,
     )  # fmt: skip
 
 

@@ -1,0 +1,123 @@
+"""Policies of any runs and methods judged by the same models, from data alone: which one for a budget?
+
+LSPC-O is judged at every eps, and its eps count from the smallest up to the first that does not fit; every other
+policy of a run is judged as it is. All of it is an estimate: the more policies are compared, the likelier one of them
+is underrated, and nothing here corrects for their number.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lspc.algos.lspc import LspcPolicy
+from lspc.calibration import dynamics
+from lspc.calibration.choosing import Estimate, explain_lack
+from lspc.calibration.families import LspcFamily, OnePolicy
+from lspc.calibration.pipeline import POINTS, Judge, Progress, learn_judge
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import TrainedPolicy, load_policy
+from lspc.runs import Run
+from lspc.runs.statistics import Interval
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One policy, what is estimated of it, and whether it keeps the budget as far as the logs tell."""
+
+    run: str
+    method: str
+    policy: str
+    """Which of the run's: LSPC-O, LSPC-S, or what the method calls it."""
+    restriction: float | None
+    """LSPC-O's eps."""
+    cost: Interval
+    reward: Interval
+    fits: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    budget: float
+    chosen: Candidate | None
+    candidates: tuple[Candidate, ...]
+    """In the order of their runs; LSPC-O from its smallest eps upward."""
+    why: str
+
+
+def choose_policy(
+    runs: Sequence[str | Path],
+    budget: float,
+    dataset: Dataset | None = None,
+    *,
+    seed: int | None = None,
+    updates: int = 6_000,
+    on_progress: Progress | None = None,
+) -> Comparison:
+    """Of all the runs' policies that are estimated to keep the budget, the one with the most predicted reward.
+
+    All runs must have learned from the same data, which are looked for where the first found them unless given.
+    """
+    if not np.isfinite(budget) or budget < 0:
+        raise UserError(f"a budget must be a number of 0 or more, not {budget}")
+    opened = [Run.open(run) for run in runs]
+    if not opened:
+        raise UserError("name one run or more to choose from")
+    for other in opened[1:]:
+        if other.dataset.fingerprint != opened[0].dataset.fingerprint:
+            raise UserError(f"{other.path} learned from other data than {opened[0].path}: they cannot be compared")
+    data = opened[0].bound_actions(dataset) if dataset else opened[0].require_dataset()
+    if data.fingerprint != opened[0].dataset.fingerprint:
+        raise UserError(f"{data.source} is not the data that the runs learned from: their fingerprints differ")
+    judge = learn_judge(
+        data.scale_actions(), held_out=min(run.dataset.held_out for run in opened),
+        config=dynamics.Config(updates=updates), on_progress=on_progress,
+    )  # fmt: skip
+    lacking = explain_lack(data.cost_returns.tolist(), budget, judge.cost_margin.unit)
+    candidates = tuple(
+        candidate
+        for run in opened
+        for candidate in judge_policies(judge, load_policy(run.path, seed=seed), run.name, budget)
+    )
+    fitting = [candidate for candidate in candidates if candidate.fits]
+    best = None if lacking else max(fitting, key=lambda candidate: candidate.reward.mean, default=None)
+    return Comparison(budget, best, candidates, lacking or explain(best, candidates))
+
+
+def judge_policies(judge: Judge, policy: TrainedPolicy, name: str, budget: float) -> list[Candidate]:
+    """Every policy in one run."""
+
+    def describe(variant: str, eps: float | None, told: Estimate, fits: bool) -> Candidate:
+        return Candidate(name, policy.card["method"], variant, eps, told.cost, told.reward, fits)
+
+    found, net = [], policy.net
+    for variant in net.variants:
+        if isinstance(net, LspcPolicy) and variant == "LSPC-O" and "LSPC-S" in net.variants:
+            family = LspcFamily(net)
+            low, high = family.range
+            grid = np.linspace(low, high, POINTS if low < high else 1)
+            fits = True
+            for eps, told in zip(grid, judge.judge(family, grid), strict=True):
+                fits = fits and not told.beyond and told.cost.high <= budget
+                found.append(describe(variant, round(float(eps), 6), told, fits))
+        else:
+            told = judge.judge(OnePolicy(net, variant), np.zeros(1))[0]
+            found.append(describe(variant, None, told, not told.beyond and told.cost.high <= budget))
+    return found
+
+
+def explain(best: Candidate | None, candidates: Sequence[Candidate]) -> str:
+    if best is None:
+        safest = min(candidates, key=lambda candidate: candidate.cost.high)
+        return f"none fits: the safest, {name_policy(safest)}, may cost {safest.cost.high:.3g} by estimates from logs"
+    return (
+        f"{name_policy(best)}: cost estimated from logs {best.cost.mean:.3g} (at most {best.cost.high:.3g}), reward "
+        f"{best.reward.mean:.4g}; an estimate, best of {len(candidates)}: `lspc pilot` proves what LSPC-O costs"
+    )
+
+
+def name_policy(candidate: Candidate) -> str:
+    eps = "" if candidate.restriction is None else f" at eps {candidate.restriction:.3g}"
+    return f"{candidate.run}'s {candidate.policy}{eps}"

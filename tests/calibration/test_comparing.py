@@ -1,0 +1,78 @@
+"""Policies of several runs judged by the same models."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.calibrated import SMALL_DYNAMICS, finished_run
+from helpers.data import small_dataset
+
+from lspc import algos, training
+from lspc.calibration import margins
+from lspc.calibration.comparing import choose_policy, judge_policies
+from lspc.calibration.pipeline import Judge, learn_judge
+from lspc.data import Dataset
+from lspc.errors import UserError
+from lspc.policy import load_policy
+
+
+@pytest.fixture(scope="module")
+def runs(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """LSPC, a clone, and a sequence model that remembers its episode."""
+    folder = tmp_path_factory.mktemp("runs")
+    made = [finished_run(dataset, folder / "lspc")]
+    bc = algos.get("bc").Config(steps=2, batch_size=32, hidden=(8, 8))
+    made.append(training.train(dataset, folder / "bc", bc, method="bc"))
+    cdt = algos.get("cdt").Config(steps=1, batch_size=8, context=4, width=8, layers=1, heads=2)
+    made.append(training.train(dataset, folder / "cdt", cdt, method="cdt"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def judge(dataset: Dataset) -> Judge:
+    """Models that have learned next to nothing stray: here they may."""
+    return learn_judge(dataset, config=SMALL_DYNAMICS)._replace(reach=float("inf"))
+
+
+def test_every_policy_of_every_method_is_judged(runs: list[Path], judge: Judge) -> None:
+    lspc, bc, cdt = (judge_policies(judge, load_policy(run), run.name, 1e6) for run in runs)
+    assert [each.policy for each in lspc] == ["LSPC-O"] * 21 + ["LSPC-S", "CVAE"]
+    assert [each.restriction for each in lspc][:21:20] == [0.02, 2.0]
+    assert all(each.restriction is None for each in (*bc, *cdt))
+    for each in (*lspc, *bc, *cdt):
+        assert 0 <= each.cost.low <= each.cost.mean <= each.cost.high <= 50
+        assert each.fits
+    assert len({each.reward.mean for each in (*lspc, *bc, *cdt)}) > 20
+
+
+def test_eps_count_up_to_the_first_that_does_not_fit(runs: list[Path], judge: Judge) -> None:
+    costs = [each.cost.high for each in judge_policies(judge, load_policy(runs[0]), "lspc", 0.0)[:21]]
+    budget = float(np.median(costs))
+    found = judge_policies(judge, load_policy(runs[0]), "lspc", budget)[:21]
+    broken = next(place for place, cost in enumerate(costs) if cost > budget)
+    assert [each.fits for each in found] == [place < broken for place in range(21)]
+
+
+def test_what_leaves_the_data_fits_no_budget(runs: list[Path], judge: Judge) -> None:
+    strict = judge._replace(reach=-1.0)
+    assert not any(each.fits for run in runs[:2] for each in judge_policies(strict, load_policy(run), "run", 1e6))
+
+
+def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(margins, "REACH", 1e9)
+    found = choose_policy(runs[:2], 1e6, dataset, updates=20)
+    assert found.chosen == max(found.candidates, key=lambda each: each.reward.mean)
+    assert "an estimate, best of" in found.why
+    assert {each.run for each in found.candidates} == {"lspc", "bc"}
+
+
+def test_other_data_and_no_runs_are_refused(dataset: Dataset, runs: list[Path], tmp_path: Path) -> None:
+    other = finished_run(small_dataset(seed=1), tmp_path / "other")
+    with pytest.raises(UserError, match="learned from other data than"):
+        choose_policy([runs[0], other], 10.0, dataset)
+    with pytest.raises(UserError, match="is not the data that the runs learned from"):
+        choose_policy([runs[0]], 10.0, small_dataset(seed=1))
+    with pytest.raises(UserError, match="a budget must be a number of 0 or more"):
+        choose_policy([runs[0]], float("nan"), dataset)
+    with pytest.raises(UserError, match="name one run or more"):
+        choose_policy([], 10.0, dataset)
