@@ -96,53 +96,8 @@ def train(
     "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured in the simulator
     every `evaluate_every` updates, if that is given. `action_bounds`, (low, high) for every action or such a pair for
     each, replace those of the dataset. The share `hold_out` of the episodes is not learned from, so that `calibrate`
-    can check its predictions on episodes that nothing has seen. `device` is cpu, gpu or tpu; on CPUs several seeds use
-    several cores, if JAX has computed nothing yet. `progress` shows a bar, `on_progress` hears how far it is.
-    """
-    devices.use(device)
-    dataset = logs if isinstance(logs, Dataset) else load_dataset(logs)
-    with ExitStack() as stack:
-        if progress:
-            from lspc.report import terminal
-
-            bars = stack.enter_context(terminal.progress())
-            on_stage, on_warning = bars.show, bars.warn
-        return fitting.fit(
-            dataset, Path(out), budget, task=task_of(dataset.metadata, task), preset=preset, seed=seed,
-            updates=updates, overrides=overrides, on_warning=on_warning, on_stage=on_stage or fitting.no_stage,
-        )  # fmt: skip
-
-
-def train(
-    data: Any,
-    out: str | Path = "runs/latest",
-    *,
-    algo: str = "lspc",
-    preset: str = "default",
-    task: str | None = NAMED_IN_DATA,
-    budget: float | None = None,
-    seeds: Sequence[int] = (0,),
-    action_bounds: Given | Bounds | None = None,
-    sweep: str | None = None,
-    hold_out: float = 0.0,
-    evaluate_every: int | None = None,
-    evaluate_episodes: int = 5,
-    trackers: Sequence[str] = (),
-    device: str | None = None,
-    progress: bool = False,
-    on_progress: Callable[[training.Progress], None] | None = None,
-    **overrides: Any,
-) -> Path:
-    """Train in the folder `out` (or go on with the run there); any setting of the method can be overridden.
-
-    `data` is a dataset, or anything that `lspc.load_dataset` opens. The task, which decides some settings, is the one
-    named in the dataset's file unless told; None is no task. `budget` is the cost an episode may have: a setting of
-    the methods that are trained for one, and what everything that follows judges by. With a `sweep`, such as
-    "expectile=0.5,0.7", there is a run for each value, in out/NAME=VALUE. The policies are measured in the simulator
-    every `evaluate_every` updates, if that is given. `action_bounds`, (low, high) for every action or such a pair for
-    each, replace those of the dataset. The share `hold_out` of the episodes is not learned from, so that `calibrate`
-    can check its predictions on episodes that nothing has seen. `device` is cpu, gpu or tpu; on CPUs several seeds use several cores, if JAX
-    has computed nothing yet. `progress` shows a bar, `on_progress` hears how far it is.
+    can check its predictions on episodes that nothing has seen. `device` is cpu, gpu or tpu; on CPUs several seeds
+    use several cores, if JAX has computed nothing yet. `progress` shows a bar, `on_progress` hears how far it is.
     """
     devices.use(device)
     devices.use_one_device_per_seed(len(seeds))
