@@ -114,6 +114,12 @@ def test_a_host_that_is_not_there_is_told_at_once() -> None:
         fetch.fetch(TASK, mirrors=["http://no-such-host.invalid/"], pause=60)
 
 
+@pytest.mark.parametrize("mirror", ["nowhere", "file:///etc"])
+def test_a_mirror_that_is_no_web_address_is_told(mirror: str) -> None:
+    with pytest.raises(UserError, match="no web address"):
+        fetch.fetch(TASK, mirrors=[mirror], pause=60)
+
+
 def test_offline_asks_nobody(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     with serve(content) as mirror:
         monkeypatch.setenv("LSPC_MIRROR", mirror.url)

@@ -72,7 +72,7 @@ def fetch(
             try:
                 _download(f"{mirror.rstrip('/')}/{name}", folder / name, pause, on_progress or (lambda *_: None))
             except _Failed as error:
-                failures.append(f"{urlsplit(mirror).netloc or mirror}: {error}")
+                failures.append(f"{urlsplit(mirror).hostname or mirror}: {error}")
     if not (folder / name).is_file():
         raise UserError(f"{name}, the data of {task.name}, cannot be had ({'; '.join(failures)}); {otherwise}")
     return folder / name
@@ -94,6 +94,8 @@ class _Promise:
 
 def _download(url: str, target: Path, pause: float, on_progress: Progress) -> None:
     """Into `target`, by way of a part that lies beside it until it is whole."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise _Failed("no web address; write https://...")
     part, idle = target.with_name(target.name + ".part"), 0
     most = part.stat().st_size if part.exists() else 0
     while True:
