@@ -76,6 +76,10 @@ FILES = {
     "speed-methods.json": Kind(
         "speed of every method", "python benchmarks/speed.py --parts methods --seconds 6", "0.2.0"
     ),
+    "updates.json": Kind("updates beside the best matrix product and PyTorch", "python benchmarks/updates.py"),
+    "use.json": Kind("where the time goes in use", "python benchmarks/use.py"),
+    "growth.json": Kind("time and memory against sizes", "python benchmarks/growth.py"),
+    "soak.json": Kind("counts of the last soak", "python scripts/soak.py"),
     "sweep.json": Kind("what a sweep costs", "python benchmarks/sweep.py --rounds 8", "0.2.0"),
     "search-*.json": Kind("LSPC-O with and without its search", "python scripts/search.py"),
     "units.json": Kind("LSPC on data in other units of cost and reward", "python scripts/units.py"),

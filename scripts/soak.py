@@ -272,7 +272,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lspc-soak-") as folder:
         soak = Soak(Path(folder), options.seed)
         writes, seconds = undisturbed(soak)
-        kill_programs(soak, times(50), writes, seconds)
+        kill_programs(soak, max(2, times(50)), writes, seconds)  # one at any moment, one inside a write
         space = fill_the_disk(soak, times(20))
         jump_the_clock(soak, times(5))
         write_twice(soak, times(5))

@@ -21,7 +21,10 @@ def test_every_attack_ends_well(tmp_path: Path) -> None:
     assert found["wrong"] == []
     assert done.returncode == 0
     kinds = " ".join(found["counts"])
-    for attack in ("killed runs", "full disk", "jumping clock", "contested runs", "two writers", "damaged card.json",
-                   "damaged weights", "damaged checkpoint", "damaged data.hdf5", "damaged calibration.json",
-                   "workers killed", "workers frozen", "workers lying"):  # fmt: skip
+    attacks = (
+        "killed runs", "inside a write", "full disk", "jumping clock", "contested runs", "two writers",
+        "damaged card.json", "damaged weights", "damaged checkpoint", "damaged data.hdf5", "damaged calibration.json",
+        "workers killed", "workers frozen", "workers lying",
+    )  # fmt: skip
+    for attack in attacks:
         assert attack in kinds
