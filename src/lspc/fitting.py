@@ -142,6 +142,7 @@ def fit(
     if choice.restriction is not None:
         on_stage("exporting", 0, 1, MODEL)
         export(out, out / MODEL, budget=budget, seed=seed)
+        on_stage("exporting", 1, 1, MODEL)
     on_stage("reporting", 0, 1, REPORT)
     page.write([out], out / REPORT, film=False)
     files.write_json(out / DONE, {"budget": budget, "seed": seed})
