@@ -134,6 +134,7 @@ def fit(
     _forget_other_budget(out, budget)
     on_stage("training", 0, resolved.config.steps, "compiling")
     training.train_each(dataset, {out: resolved}, method=METHOD, seeds=(seed,), task=task, on_progress=hear)
+    on_stage("training", resolved.config.steps, resolved.config.steps, "finished")
     calibrated = calibrate_run(
         out, training.fit_to_task(dataset, task), budgets=(budget,), seed=seed, updates=updates,
         on_stage=lambda what, done, total: on_stage("calibrating", done, total, what),
