@@ -134,6 +134,7 @@ def fit(
     _forget_other_budget(out, budget)
     on_stage("training", 0, resolved.config.steps, "compiling")
     training.train_each(dataset, {out: resolved}, method=METHOD, seeds=(seed,), task=task, on_progress=hear)
+    on_stage("training", resolved.config.steps, resolved.config.steps, "finished")
     calibrated = calibrate_run(
         out, training.fit_to_task(dataset, task), budgets=(budget,), seed=seed, updates=updates,
         on_stage=lambda what, done, total: on_stage("calibrating", done, total, what),
@@ -142,6 +143,7 @@ def fit(
     if choice.restriction is not None:
         on_stage("exporting", 0, 1, MODEL)
         export(out, out / MODEL, budget=budget, seed=seed)
+        on_stage("exporting", 1, 1, MODEL)
     on_stage("reporting", 0, 1, REPORT)
     page.write([out], out / REPORT, film=False)
     files.write_json(out / DONE, {"budget": budget, "seed": seed})

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from hashlib import sha256
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -101,8 +102,9 @@ def link_files(found: Distribution, site: Path) -> None:
 
 def fill_environment(python: Path, version: str, wheel: Path, extras: str, fixed: Path) -> Path:
     """An environment of another Python, filled by pip with the wheel and its extras; returns its Python."""
-    content = fixed.read_text() + (HERE / "pyproject.toml").read_text() + extras
-    folder = KEPT / f"{version}-{sha256(content.encode()).hexdigest()[:12]}"
+    project = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
+    asked = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras.split(","))]
+    folder = KEPT / f"{version}-{sha256(f'{asked}{fixed.read_text()}'.encode()).hexdigest()[:12]}"
     inside = folder / "bin" / "python"
     if not (folder / "filled").exists():
         for old in KEPT.glob(f"{version}-*"):

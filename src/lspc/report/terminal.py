@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -19,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Column, Table
+from rich.text import Text
 
 from lspc.data.bounds import Bounds
 from lspc.errors import visible
@@ -191,10 +192,10 @@ def _interval(interval: "Interval") -> str:
 
 def calibration_table(
     found: "Calibration", choices: "Sequence[Choice]", verified: "Verification | None" = None
-) -> Table:
-    """One row for each budget; what could not be chosen says why."""
+) -> Group:
+    """One row for each budget, and below them why none was chosen, where none was."""
     table = Table(title="eps for a cost budget: estimates from logs", box=box.SIMPLE_HEAD, padding=(0, 1))
-    names, refused = ["budget", "eps", "predicted cost", "predicted reward"], ""
+    names = ["budget", "eps", "predicted cost", "predicted reward"]
     for name in [*names, "true cost", "best eps", "reward lost"] if verified else names:
         table.add_column(name, justify="right")
     for number, choice in enumerate(choices):
@@ -215,9 +216,6 @@ def calibration_table(
                 "-" if verdict.reward_lost is None else f"{verdict.reward_lost:.0%}",
             ]
         table.add_row(*row)
-    for choice in choices:
-        if choice.restriction is None:
-            refused += f"Budget {choice.budget:g}: {plain(choice.why)}.\n\n"
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
         f"In brackets: {found.confidence:.0%} intervals, which nothing guarantees (`lspc pilot` proves). "
@@ -231,8 +229,9 @@ def calibration_table(
             f"{len(verified.truths)} costs and {verified.reward_coverage:.0%} of the rewards lie in their interval. "
             "Best eps, reward lost: against choosing with the simulator."
         )
-    table.caption = refused + caption
-    return table
+    table.caption = caption
+    refused = [choice for choice in choices if choice.restriction is None]
+    return Group(table, *(Text(f"Budget {each.budget:g}: {visible(each.why)}.", "yellow") for each in refused))
 
 
 def _estimate(estimate: "Interval") -> str:
