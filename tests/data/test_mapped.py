@@ -1,6 +1,7 @@
 """Arrays beyond memory: what is made of mapped ones is mapped, and equals what memory gives."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from lspc.errors import UserError
 from lspc.system import free_memory
 
 
-def open_both(path: Path, **options: object) -> tuple[Dataset, Dataset]:
+def open_both(path: Path, **options: Any) -> tuple[Dataset, Dataset]:
     """From memory, and mapped."""
     with little_memory():
         large = load(path, **options)
@@ -109,7 +110,11 @@ def test_a_log_of_ones_own_names_and_a_folder_of_them(tmp_path: Path) -> None:
     (tmp_path / "fleet").mkdir()
     pyarrow.parquet.write_table(table.slice(0, 11), tmp_path / "fleet" / "a.parquet")
     pyarrow.parquet.write_table(table.slice(11), tmp_path / "fleet" / "b.parquet")
-    options = {"columns": {**COLUMNS, "observations": ["temp_*", "state"]}, "cost": COST, "drop_missing": True}
+    options: dict[str, Any] = {
+        "columns": {**COLUMNS, "observations": ["temp_*", "state"]},
+        "cost": COST,
+        "drop_missing": True,
+    }
     for name in ("log.parquet", "fleet"):
         small, large = open_both(tmp_path / name, **options)
         assert large.fingerprint == small.fingerprint
