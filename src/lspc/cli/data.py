@@ -82,7 +82,7 @@ def collect(
 
     It trains a population of PPO-Lagrangian agents and records every episode.
 
-    On MetaDrive most of the population are scripted drivers, each with its own style.
+    On MetaDrive most of the population are scripted drivers of many styles.
 
     If interrupted, the same command continues with the agents that are done.
 
