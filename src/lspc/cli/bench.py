@@ -46,7 +46,7 @@ def bench(
 ) -> None:
     """Train and measure every method on every task, and print the paper's table.
 
-    If it was killed or stopped, the same command continues: only what is missing runs.
+    If stopped or killed, the same command continues: only what is missing runs.
 
     Args:
         suite: The tasks to run, unless --tasks names them.
