@@ -83,8 +83,8 @@ def collect(
 
     It trains a population of PPO-Lagrangian agents and records every episode.
 
-    On MetaDrive, and for the goals, buttons and circles of Safety-Gymnasium, most of
-    the population are scripted drivers, each with its own style.
+    On MetaDrive, and for goals, buttons and circles of Safety-Gymnasium,
+    most of the population are scripted drivers of many styles.
 
     If interrupted, the same command continues with the agents that are done.
 
