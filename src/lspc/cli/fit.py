@@ -26,7 +26,7 @@ def fit(
 ) -> None:
     """Learn a policy for a cost budget from logs: train, calibrate, export, report.
 
-    Killed at any point, the same command goes on; another budget takes seconds.
+    Killed at any point, the same command continues; another budget takes seconds.
 
     Where the logs allow no policy for the budget it says why; the exit code is 1.
 
