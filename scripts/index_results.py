@@ -70,6 +70,7 @@ FILES = {
         "the paper's statements on finite CMDPs", "lspc theory --count 3000 --seed 0", "0.1.0"
     ),
     "theory/*": Kind("how errors fall with the number of samples", "lspc theory sample-complexity", "0.1.0"),
+    "fuzz.json": Kind("inputs that nobody expects, opened", "python scripts/fuzz_data.py"),
     "deploy.json": Kind("microseconds per action", "python benchmarks/deploy.py", "0.2.0"),
     "speed.json": Kind("speed of training and simulators", "python benchmarks/speed.py --seconds 5", "0.2.0"),
     "speed-pool.json": Kind("speed of the worker pool", "python benchmarks/speed.py --parts pool", "0.2.0"),

@@ -61,7 +61,8 @@ def test_chunks_and_seeds_are_gathered_in_order(
     for module in ("chunk", "loop"):
         monkeypatch.setattr(f"lspc.training.{module}.CHUNK", 2)  # three updates: the second chunk is half full
     training.make_chunk.cache_clear()
-    found = [train(data, tmp_path / data.source, "bc", (0, 3)) for data in (DATASET, streamed["log.hdf5"])]
+    data = {"memory": DATASET, "file": streamed["log.hdf5"]}
+    found = [train(dataset, tmp_path / name, "bc", (0, 3)) for name, dataset in data.items()]
     training.make_chunk.cache_clear()
     assert found[0] == found[1]
 
