@@ -112,6 +112,9 @@ def draw(points: list[dict[str, Any]], exponents: dict[str, float], path: Path) 
             sizes = [point["size"] for point in along]
             place.loglog(sizes, [max(point[quantity], 1e-4) for point in along], "o-", label=f"{label}, x = {x:.2f}")
         place.set_xlabel(axis)
+        if axis != "rows":
+            place.set_xticks(AXES[axis], [f"{size:g}" for size in AXES[axis]])
+            place.minorticks_off()
         place.legend(fontsize=6, frameon=False)
         place.set_ylim(1e-4, 2e4)
     figure.savefig(path, dpi=150)
