@@ -17,7 +17,7 @@ def driven_by_several(episodes: int = 80) -> Dataset:
     rng = np.random.default_rng(0)
     targets = np.repeat(rng.uniform(-3, 3, episodes), HORIZON)[:, None]
     states = (targets + rng.normal(0, 0.3, targets.shape)).astype(np.float32)
-    actions = 0.5 * (targets - states) + 0.1 * targets
+    actions = (0.5 * (targets - states) + 0.1 * targets).astype(np.float32)
     last = np.tile(np.arange(HORIZON) == HORIZON - 1, episodes)
     nothing = np.zeros(len(states), np.float32)
     return Dataset(states, actions, nothing, nothing, states, np.zeros(len(states), bool), last)
