@@ -41,7 +41,7 @@ def test_episodes_are_driven_by_members_that_have_not_seen_them() -> None:
     assert found.predicted.shape == (60, closed_loop.REPEATS, 2)
     np.testing.assert_allclose(found.true[:, 0], data.returns[found.episodes])
     np.testing.assert_allclose(found.true[:, 1], data.cost_returns[found.episodes])
-    np.testing.assert_allclose(found.predicted.mean(1), found.true, atol=1.0)
+    assert np.abs(found.predicted.mean(1) - found.true).mean() < 0.5
     assert np.corrcoef(found.predicted.mean(1)[:, 1], found.true[:, 1])[0, 1] > 0.9
     assert (found.scale == 1).all()
     assert (found.strayed >= 0).all()
@@ -57,8 +57,7 @@ def test_what_ended_early_is_driven_to_its_end_and_what_was_cut_to_the_cut() -> 
     np.testing.assert_allclose(ended.predicted.mean(1)[:, 1], ended.true[:, 1], atol=2.0)
     # Within a horizon twice as long those that did not end were cut: their cost is told to there, and scaled.
     cut = closed_loop.drive_again(models, data, unseen, 2 * HORIZON)
-    whole = ended.true[:, 1] == HORIZON
     last = data.terminated[[data.episodes[i].stop - 1 for i in cut.episodes]]
     np.testing.assert_array_equal(cut.scale, np.where(last, 1.0, 2.0))
-    assert whole.any()
+    assert last.any()
     assert (cut.predicted[~last].max(axis=(1, 2)) <= HORIZON).all()

@@ -8,7 +8,7 @@ from helpers.calibrated import SMALL_DYNAMICS, finished_run
 from helpers.data import small_dataset
 
 from lspc import algos, training
-from lspc.calibration import margins
+from lspc.calibration import pipeline
 from lspc.calibration.comparing import choose_policy, judge_policies
 from lspc.calibration.pipeline import Judge, learn_judge
 from lspc.data import Dataset
@@ -59,7 +59,7 @@ def test_what_leaves_the_data_fits_no_budget(runs: list[Path], judge: Judge) -> 
 
 
 def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(margins, "REACH", 1e9)
+    monkeypatch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
     found = choose_policy(runs[:2], 1e6, dataset, updates=20)
     assert found.chosen == max(found.candidates, key=lambda each: each.reward.mean)
     assert "an estimate, best of" in found.why

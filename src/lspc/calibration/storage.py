@@ -75,13 +75,17 @@ def load(folder: str | Path) -> Calibration:
             **values,
             "curve": tuple(Point(**point) for point in curve),
             "replays": tuple(Replay(**replay) for replay in values["replays"]),
-            "cost_margin": Margin(**files.restore_tuples(values["cost_margin"])),
-            "reward_margin": Margin(**files.restore_tuples(values["reward_margin"])),
+            "cost_margin": _read_margin(values["cost_margin"]),
+            "reward_margin": _read_margin(values["reward_margin"]),
             "episode_costs": tuple(values["episode_costs"]),
         }
         return Calibration(**parts)
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: not a calibration that this version of lspc can read ({error})") from error
+
+
+def _read_margin(values: dict[str, Any]) -> Margin:
+    return Margin(**{**values, "shifts": tuple((place, shift) for place, shift in values.get("shifts", ()))})
 
 
 def load_guard_models(folder: str | Path, calibration: Calibration, spec: Spec) -> GuardModels:
