@@ -565,7 +565,7 @@ def test_the_signal_is_what_the_twins_agree_about() -> None:
 
     critic = replace(start.cost, q=replace(start.cost.q, net=(twin(0.3), twin(-0.3))))
     reward_signal, cost_signal = lspc.measure_signals(replace(start, cost=critic), batch.observations)
-    latents = jax.random.normal(jax.random.key(0), (lspc.SIGNAL_ACTIONS, tiny.LATENT))
+    latents = lspc.signal_latents(tiny.LATENT)
     actions = np.stack(
         [
             decode(start.cvae.net.decoder, jnp.tile(seen, (lspc.SIGNAL_ACTIONS, 1)), latents)

@@ -162,7 +162,6 @@ def test_only_the_networks_learn_members_differ_and_the_seed_decides(drift: Data
         "highest",
         "reward_mean",
         "largest_cost",
-        "action_std",
     )
     for name in fixed:
         for given, learned in zip(leaves(getattr(fresh, name)), leaves(getattr(first, name)), strict=True):

@@ -56,7 +56,7 @@ def driven(predicted: np.ndarray, true: np.ndarray, scale: float = 1.0) -> Drive
     twice = np.stack([predicted - 1.0, predicted + 1.0], axis=1)
     return Driven(
         np.arange(len(true)), np.stack([twice - 10, twice], axis=-1), np.stack([true - 10, true], axis=-1),
-        np.full(len(true), scale), np.arange(len(true), dtype=float),
+        np.full(len(true), scale), np.arange(len(true), dtype=float), np.zeros(len(true)),
     )  # fmt: skip
 
 
@@ -72,4 +72,6 @@ def test_episodes_are_grouped_by_what_was_predicted_of_them() -> None:
 
 
 def test_the_reach_is_that_of_the_episodes_that_were_left_out() -> None:
-    assert margins.measure_reach(driven(np.zeros(5), np.zeros(5))) == 2.0 * margins.REACH
+    left_out = driven(np.zeros(5), np.zeros(5))
+    assert margins.measure_reach(left_out) == 2.0 * margins.REACH
+    assert margins.measure_reach(left_out._replace(driven_out=np.full(5, 9.0))) == 9.0  # as far as in the models

@@ -9,8 +9,8 @@ import pytest
 from helpers.cli import Cli
 
 VERBS = [
-    "inspect", "convert", "collect", "fit", "train", "evaluate", "calibrate", "pilot", "export", "render", "report",
-    "bench", "figure", "theory", "algos", "tasks", "runs", "completion", "doctor",
+    "inspect", "convert", "collect", "fit", "train", "evaluate", "calibrate", "choose", "pilot", "export", "render",
+    "report", "bench", "figure", "theory", "algos", "tasks", "runs", "completion", "doctor",
 ]  # fmt: skip
 
 

@@ -72,10 +72,10 @@ def test_inspect_speaks_of_the_columns_of_the_log(cli: Cli, log: Path) -> None:
         ((), "no column is called observations"),
         (("--columns", *COLUMNS), 'no column is called cost; say --columns cost=COLUMN, or --cost "COLUMN > LIMIT"'),
         (("--columns", "observations=nothing_*", *COLUMNS[1:], "--cost", COST), "there is no column 'nothing_*'"),
-        (("--columns", "state=tank"), "'state' is no role"),
+        (("--columns", "state=tank"), "'state' is not a role"),
         (("--columns", *COLUMNS, "--cost", "__import__('os')"), "cost"),
         (("--columns", *COLUMNS, "--cost", COST, "--action-bounds", "0", "10"), "actions lie outside [0, 10]"),
-        (("--columns", *COLUMNS, "--cost", COST, "--action-bounds", "0"), "no pairs of low and high"),
+        (("--columns", *COLUMNS, "--cost", COST, "--action-bounds", "0"), "not pairs of low and high"),
         (("--columns", *COLUMNS, "cost=yield", "--cost", COST), "say one of them"),
     ],
 )

@@ -310,8 +310,8 @@ def test_divergence_keeps_the_last_good_checkpoint(
     def poisoned(*arguments: Any) -> Callable[..., Any]:
         chunk = real(*arguments)
 
-        def call(states: Any, seeds: Any, rows: Any, start: Any, length: int) -> Any:
-            states, metrics = chunk(states, seeds, rows, start, length=length)
+        def call(states: Any, seeds: Any, rows: Any, start: Any, **options: Any) -> Any:
+            states, metrics = chunk(states, seeds, rows, start, **options)
             broken = np.nan if start >= 500 else 1.0
             return states, tuple({name: values * broken for name, values in each.items()} for each in metrics)
 

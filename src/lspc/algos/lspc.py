@@ -33,7 +33,7 @@ from lspc.tasks import Task
 
 PROBE = 64
 """Transitions of a batch on which the diagnostic costs are predicted: enough for a mean over a chunk, nearly free."""
-SIGNAL_STATES, SIGNAL_ACTIONS = 16, 8
+SIGNAL_STATES, SIGNAL_ACTIONS = 8, 4
 """States of a batch, and decoded actions in each, by which the critics' signal is measured."""
 
 
@@ -476,12 +476,16 @@ def predict_costs(state: State, observations: Float[Array, "batch observation"])
     return {"predicted_of_lspc_s": predict(safe), "predicted_of_lspc_o": predict(rewarding)}
 
 
+def signal_latents(size: int) -> Float[Array, "actions latent"]:
+    """The same at every update: looking must not use up what training draws."""
+    return jnp.asarray(np.random.default_rng(0).normal(size=(SIGNAL_ACTIONS, size)), jnp.float32)
+
+
 def measure_signals(state: State, observations: Float[Array, "states observation"]) -> tuple[Array, Array]:
     """Of the reward's critic and of the cost's: how far Q differs between the actions of a state that the decoder
     knows, in parts of how far the twins differ about them. Twins of pure noise give 1."""
     states = observations.shape[0]
-    # The same latents at every update: this looks, and must not use up what training draws.
-    latents = jax.random.normal(jax.random.key(0), (SIGNAL_ACTIONS, state.config.latent_dim))
+    latents = signal_latents(state.config.latent_dim)
     seen = jnp.repeat(observations, SIGNAL_ACTIONS, axis=0)
     actions = decode(state.cvae.net.decoder, seen, jnp.tile(latents, (states, 1)))
 

@@ -90,6 +90,8 @@ class Driven(NamedTuple):
     """Of a whole episode's length to the recorded one: above 1 where the record was cut."""
     strayed: Float[np.ndarray, " episodes"]
     """How far its recorded steps lead beyond the range of what the member has learned from, on average."""
+    driven_out: Float[np.ndarray, " episodes"]
+    """The same of its steps in the model: a poor one strays with whoever drives."""
 
 
 def drive_again(
@@ -111,7 +113,7 @@ def drive_again(
     ended = dataset.terminated[starts + lengths - 1]
     counted = np.where(ended, horizon, np.minimum(lengths, horizon))
     chance = Chance.draw(rng, horizon, REPEATS * most)
-    predicted = _drive(
+    predicted, driven_out = _drive(
         models, learn_reaction(dataset, seed), jnp.asarray(dataset.observations[rows]),
         jnp.asarray(dataset.actions[rows]), jnp.asarray(counted), chance,
     )  # fmt: skip
@@ -120,30 +122,36 @@ def drive_again(
     inside = (np.arange(horizon)[:, None] < lengths[:, None, :]).astype(np.float64)
     each = jax.vmap(DynamicsModel.stray)(models, jnp.asarray(dataset.next_observations[rows]))
     strayed = (np.asarray(each) * inside).sum(1) / inside.sum(1)
+    driven_out = np.asarray(driven_out, np.float64).reshape(len(unseen), REPEATS, most).mean(axis=1)
     flat = lambda values: values.reshape(-1, *values.shape[2:])  # noqa: E731
-    return Driven(chosen.ravel(), flat(whole), flat(true), (horizon / counted).ravel(), strayed.ravel())
+    scale = (horizon / counted).ravel()
+    return Driven(chosen.ravel(), flat(whole), flat(true), scale, strayed.ravel(), driven_out.ravel())
 
 
 @eqx.filter_jit
 def _drive(
     models: DynamicsModel, reaction: Reaction, observations: Array, actions: Array, counted: Array, chance: Chance
-) -> Array:
-    """(members, repeats x episodes, 2): recorded columns are (members, steps, episodes, ...)."""
+) -> tuple[Array, Array]:
+    """(members, repeats x episodes, 2), and how far they strayed; recorded columns are (members, steps, episodes, ...)."""
 
-    def drive_member(given: tuple[DynamicsModel, Array, Array, Array]) -> Array:
+    def drive_member(given: tuple[DynamicsModel, Array, Array, Array]) -> tuple[Array, Array]:
         model, observations, actions, counted = given
         meant = actions - reaction(observations)
         counted = jnp.tile(counted, REPEATS)
 
-        def step(carry: tuple[Array, Array, Array, Array], now: tuple[Array, Chance]) -> tuple[tuple, None]:
-            seen, alive, total, count = carry
+        def step(carry: tuple[Array, ...], now: tuple[Array, Chance]) -> tuple[tuple[Array, ...], None]:
+            seen, alive, total, strayed, steps, count = carry
             action = jnp.clip(jnp.tile(now[0], (REPEATS, 1)) + reaction(seen), -1.0, 1.0)
-            following, signals, goes_on = model.step(seen, action, now[1].at(model))
-            alive = alive * (count < counted).astype(alive.dtype)
-            return (following, alive * goes_on, total + alive[:, None] * signals, count + 1), None
+            alive, noise = alive * (count < counted).astype(alive.dtype), now[1].at(model)
+            following = model.move(seen, action, noise)
+            strayed, steps = strayed + alive * model.stray(following), steps + alive
+            following, signals, goes_on = model.arrive(seen, action, following, noise)
+            return (following, alive * goes_on, total + alive[:, None] * signals, strayed, steps, count + 1), None
 
         begin = jnp.tile(observations[0], (REPEATS, 1))
-        start = begin, jnp.ones(len(begin)), jnp.zeros((len(begin), 2)), jnp.asarray(0)
-        return jax.lax.scan(step, start, (meant, chance))[0][2]
+        none = jnp.zeros(len(begin))
+        start = begin, jnp.ones(len(begin)), jnp.zeros((len(begin), 2)), none, none, jnp.asarray(0)
+        _, _, total, strayed, steps, _ = jax.lax.scan(step, start, (meant, chance))[0]
+        return total, strayed / jnp.maximum(steps, 1.0)
 
     return jax.lax.map(drive_member, (models, observations, actions, counted))

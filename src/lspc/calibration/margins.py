@@ -102,8 +102,9 @@ def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
 
 
 def measure_reach(driven: Driven) -> float:
-    """How far beyond the range of the data a policy may stray, on average."""
-    return REACH * float(driven.strayed.mean())
+    """How far beyond the range of the data a policy may stray, on average: some more than the episodes that were left
+    out did in truth, or as far as these do in the models."""
+    return max(REACH * float(driven.strayed.mean()), float(driven.driven_out.mean()))
 
 
 def measure_spread(values: Float[np.ndarray, "members starts"]) -> float:

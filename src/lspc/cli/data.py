@@ -83,8 +83,7 @@ def collect(
 
     It trains a population of PPO-Lagrangian agents and records every episode.
 
-    On MetaDrive, and for goals, buttons and circles of Safety-Gymnasium,
-    most of the population are scripted drivers of many styles.
+    On MetaDrive and in navigation by lidar most of them are scripted drivers.
 
     If interrupted, the same command continues with the agents that are done.
 
