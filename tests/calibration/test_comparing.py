@@ -9,12 +9,14 @@ from helpers.data import small_dataset
 
 from lspc import algos, training
 from lspc.calibration import pipeline
+from lspc.calibration.choosing import Estimate
 from lspc.calibration.comparing import choose_policy, judge_policies
-from lspc.calibration.margins import Margin
+from lspc.calibration.families import PolicyFamily
 from lspc.calibration.pipeline import Judge, learn_judge
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
+from lspc.runs.statistics import Interval
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +48,17 @@ def test_every_policy_of_every_method_is_judged(runs: list[Path], judge: Judge) 
     assert len({each.reward.mean for each in (*lspc, *bc, *cdt)}) > 20
 
 
+class Rising(Judge):
+    """Says that each eps costs one more than the one before, but for the last, which costs nothing."""
+
+    def judge(self, family: PolicyFamily, parameters: np.ndarray) -> list[Estimate]:
+        costs = [*range(len(parameters) - 1), 0]
+        return [Estimate(Interval(c, c, c), Interval(0.0, 0.0, 0.0), {}, beyond=False) for c in map(float, costs)]
+
+
 def test_eps_count_up_to_the_first_that_does_not_fit(runs: list[Path], judge: Judge) -> None:
-    judge = judge._replace(cost_margin=Margin(0.0, 1.0, 0.0))  # so that no bound is the largest there is
-    costs = [each.cost.high for each in judge_policies(judge, load_policy(runs[0]), "lspc", 0.0)[:21]]
-    budget = float(np.median(costs))
-    found = judge_policies(judge, load_policy(runs[0]), "lspc", budget)[:21]
-    broken = next(place for place, cost in enumerate(costs) if cost > budget)
-    assert [each.fits for each in found] == [place < broken for place in range(21)]
+    found = judge_policies(Rising(*judge), load_policy(runs[0]), "lspc", 4.0)[:21]
+    assert [each.fits for each in found] == [place <= 4 for place in range(21)]
 
 
 def test_what_leaves_the_data_fits_no_budget(runs: list[Path], judge: Judge) -> None:
