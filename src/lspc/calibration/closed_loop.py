@@ -132,7 +132,7 @@ def drive_again(
 def _drive(
     models: DynamicsModel, reaction: Reaction, observations: Array, actions: Array, counted: Array, chance: Chance
 ) -> tuple[Array, Array]:
-    """(members, repeats x episodes, 2) and how far each strayed; what is recorded: (members, steps, episodes, ...)."""
+    """(members, repeats x episodes, 2), and how far each strayed; recorded are (members, steps, episodes, ...)."""
 
     def drive_member(given: tuple[DynamicsModel, Array, Array, Array]) -> tuple[Array, Array]:
         model, observations, actions, counted = given
