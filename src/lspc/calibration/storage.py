@@ -85,7 +85,8 @@ def load(folder: str | Path) -> Calibration:
 
 
 def _read_margin(values: dict[str, Any]) -> Margin:
-    return Margin(**{**values, "shifts": tuple((place, shift) for place, shift in values.get("shifts", ()))})
+    shifts: Any = tuple((place, shift) for place, shift in values.get("shifts", ()))
+    return Margin(**{**values, "shifts": shifts})
 
 
 def load_guard_models(folder: str | Path, calibration: Calibration, spec: Spec) -> GuardModels:
