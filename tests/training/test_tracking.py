@@ -80,7 +80,17 @@ def rows_of_tensorboard(out: Path) -> list[Row]:
 
 
 def rows_of_wandb(out: Path) -> list[Row]:
-    """From the file that `wandb sync` uploads; exactly one for each seed."""
+    """From the file that `wandb sync` uploads; its process may still be writing when the run has ended."""
+    for _ in range(60):
+        rows = read_rows_of_wandb(out)
+        if {seed for seed, _, _ in rows} == set(SEEDS):
+            break
+        time.sleep(0.5)
+    return rows
+
+
+def read_rows_of_wandb(out: Path) -> list[Row]:
+    """Exactly one file for each seed."""
     rows: list[Row] = []
     for seed in SEEDS:
         (path,) = out.glob(f"wandb/offline-run-*-seed-{seed}/*.wandb")
