@@ -17,7 +17,7 @@ from lspc import algos
 from lspc.algos import lspc
 from lspc.algos.base import Batch
 from lspc.algos.parts import iql
-from lspc.algos.parts.cvae import decode, evidence_loss
+from lspc.algos.parts.cvae import evidence_loss
 from lspc.algos.parts.latent_policy import largest_restriction, rewarding_latents, safe_latents
 from lspc.algos.parts.weights import effective_share
 from lspc.errors import UserError
@@ -553,25 +553,3 @@ def test_a_policy_refuses_a_restriction_it_was_not_trained_for() -> None:
 def test_a_restriction_outside_its_range_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="restriction_range"):
         state(**wrong)
-
-
-def test_the_signal_is_what_the_twins_agree_about() -> None:
-    """Q = a_0 + noise of each twin's own about a_1: spread and disagreement by hand, over the decoder's actions."""
-    start = state()
-    batch = tiny.batch()
-
-    def twin(weight: float) -> Any:
-        return tiny.linear([[0.0]] * tiny.OBSERVATION + [[1.0], [weight]], [5.0 * weight])
-
-    critic = replace(start.cost, q=replace(start.cost.q, net=(twin(0.3), twin(-0.3))))
-    reward_signal, cost_signal = lspc.measure_signals(replace(start, cost=critic), batch.observations)
-    latents = lspc.signal_latents(tiny.LATENT)
-    actions = np.stack(
-        [
-            decode(start.cvae.net.decoder, jnp.tile(seen, (lspc.SIGNAL_ACTIONS, 1)), latents)
-            for seen in batch.observations
-        ]
-    )
-    expected = actions[..., 0].std(axis=1).mean() / (0.3 * actions[..., 1].std(axis=1).mean())
-    assert float(cost_signal) == pytest.approx(expected, rel=1e-3)
-    assert 0.2 < float(reward_signal) < 5  # two nets that have learned nothing

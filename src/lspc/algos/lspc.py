@@ -14,18 +14,18 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from lspc.algos import base
 from lspc.algos.base import Batch, Metrics, Normaliser, Spec, flatten_metrics
 from lspc.algos.parts import admission, iql
+from lspc.algos.parts.admission import RecordedBatch
 from lspc.algos.parts.cvae import Cvae, decode, update_weighted
 from lspc.algos.parts.cvae import init as init_cvae
 from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_restriction, rewarding_latents
+from lspc.algos.parts.signal import measure_signals
 from lspc.algos.parts.units import Units, as_they_are, scaled_costs, scaled_rewards
 from lspc.algos.parts.weights import affordable_weight, effective_share, mask_costly, sharpest_weight, temper_weights
-from lspc.batches import draw_rows
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.nets import MLP, Learner
@@ -33,8 +33,6 @@ from lspc.tasks import Task
 
 PROBE = 64
 """Transitions of a batch on which the diagnostic costs are predicted: enough for a mean over a chunk, nearly free."""
-SIGNAL_STATES, SIGNAL_ACTIONS = 8, 4
-"""States of a batch, and decoded actions in each, by which the critics' signal is measured."""
 
 
 @dataclass(frozen=True)
@@ -169,34 +167,18 @@ def prepare(dataset: Dataset, config: Config) -> Dataset:
     return dataset
 
 
-class RecordedBatch(NamedTuple):
-    """Transitions, with what the record of their episodes says of them."""
-
-    transitions: Batch
-    admission: Float[Array, "batch levels"]
-    """How much each counts at each level of eps."""
-    manner: Float[Array, ""]
-
-
 def _uses_record(config: Config) -> bool:
     return config.record_share is not None and config.restriction_range is not None and config.roles == "safety-first"
 
 
 def table(dataset: Dataset, config: Config) -> Any:
-    """The transitions; where the record is used, each with the number of its episode, and what eps admits it."""
-    if not _uses_record(config):
-        return base.table(dataset, config)
-    numbers = np.repeat(np.arange(len(dataset.lengths), dtype=np.float32), dataset.lengths)
-    return base.table(dataset, config, numbers), admission.admit(dataset, config.record_share or 1.0)
+    return (
+        admission.table(dataset, config.record_share or 1.0) if _uses_record(config) else base.table(dataset, config)
+    )
 
 
 def draw(rows: Any, key: PRNGKeyArray, spec: Spec, config: Config) -> Batch | RecordedBatch:
-    if not _uses_record(config):
-        return base.draw(rows, key, spec, config)
-    numbered, admitted = rows
-    drawn = draw_rows(numbered, key, config.batch_size)
-    episodes = drawn[:, -1].astype(jnp.int32)
-    return RecordedBatch(base.unpack(drawn[:, :-1], spec), admitted.weights[episodes], admitted.manner)
+    return (admission if _uses_record(config) else base).draw(rows, key, spec, config)
 
 
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
@@ -329,16 +311,10 @@ def weigh_actions(
         assert config.restriction_range is not None
         restrictions, recorded = admission.draw_restrictions(key, batch.admission, config.restriction_range)
         weights = weigh_at(critics, restrictions, config)
-        word = 1.0 - batch.manner
-        careful = weights.cvae**word * (admission.TRACE + batch.admission[:, 0]) ** batch.manner
-        chosen = weights.encoder**word * recorded
-        return restrictions, weights._replace(cvae=_of_mean_one(careful), encoder=_of_mean_one(chosen))
+        chosen = recorded * weights.encoder ** (1.0 - batch.manner)
+        return restrictions, weights._replace(encoder=chosen / jnp.maximum(jnp.mean(chosen), 1e-6))
     restrictions = draw_restrictions(key, batch.rewards.size, config)
     return restrictions, weigh_at(critics, restrictions, config)
-
-
-def _of_mean_one(weights: Float[Array, " batch"]) -> Float[Array, " batch"]:
-    return weights / jnp.maximum(jnp.mean(weights), 1e-6)
 
 
 def weigh_at(critics: CriticOutputs, restrictions: Float[Array, " batch"], config: Config) -> PolicyWeights:
@@ -451,7 +427,9 @@ def collect_metrics(
     state: State, critics: CriticOutputs, weights: PolicyWeights, cvae_metrics: Metrics, encoder_metrics: Metrics
 ) -> Metrics:
     predicted = predict_costs(state, critics.observations[:PROBE])
-    reward_signal, cost_signal = measure_signals(state, critics.observations[:SIGNAL_STATES])
+    reward_signal, cost_signal = measure_signals(
+        state.cvae.net.decoder, (state.reward.q.net, state.cost.q.net), critics.observations, state.config.latent_dim
+    )
     parts = {
         "reward": {**critics.reward_report.metrics, **weights.metrics["reward"], "signal": reward_signal},
         "cost": {**critics.cost_report.metrics, **weights.metrics["cost"], **predicted, "signal": cost_signal},
@@ -474,29 +452,6 @@ def predict_costs(state: State, observations: Float[Array, "batch observation"])
         return jnp.mean(state.cost_units.to_user(iql.twin(state.cost.q.net, observations, actions, is_cost=True)))
 
     return {"predicted_of_lspc_s": predict(safe), "predicted_of_lspc_o": predict(rewarding)}
-
-
-def signal_latents(size: int) -> Float[Array, "actions latent"]:
-    """The same at every update: looking must not use up what training draws."""
-    return jnp.asarray(np.random.default_rng(0).normal(size=(SIGNAL_ACTIONS, size)), jnp.float32)
-
-
-def measure_signals(state: State, observations: Float[Array, "states observation"]) -> tuple[Array, Array]:
-    """Of the reward's critic and of the cost's: how far Q differs between the actions of a state that the decoder
-    knows, in parts of how far the twins differ about them. Twins of pure noise give 1."""
-    states = observations.shape[0]
-    latents = signal_latents(state.config.latent_dim)
-    seen = jnp.repeat(observations, SIGNAL_ACTIONS, axis=0)
-    actions = decode(state.cvae.net.decoder, seen, jnp.tile(latents, (states, 1)))
-
-    def measure(critic: iql.Critic) -> Array:
-        first, second = (net(seen, actions)[:, 0].reshape(states, SIGNAL_ACTIONS) for net in critic.q.net)
-        spread = jnp.mean(jnp.std((first + second) / 2, axis=1))
-        # What both twins add to every action of a state is no disagreement about the actions.
-        disagreement = jnp.mean(jnp.std(first - second, axis=1)) / 2
-        return spread / jnp.maximum(disagreement, 1e-9)
-
-    return measure(state.reward), measure(state.cost)
 
 
 # Several settings at once.

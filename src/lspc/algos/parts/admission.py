@@ -5,7 +5,7 @@ in: where cost is a matter of manner, such as a speed that is held, everyone's n
 leaving the costly episodes out teaches to hold another speed.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,15 +13,17 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import NDArray
 
+from lspc.algos import base
+from lspc.algos.base import Batch, Spec
+from lspc.batches import draw_rows
 from lspc.data import Dataset
 
 LEVELS = 16
 """Steps from the smallest eps to the largest."""
 POWER = 3
+"""The cube gives the smaller half of the range to budgets that are small beside what the data cost."""
 COSTLY = 0.95
-TRACE = 0.01
-"""Weight in the CVAE, where cost is all manner, of episodes that the smallest eps does not admit; others weigh 1 or
-more. In states that only the costly visit, any more would teach to go on as they do."""
+"""The costliest twentieth of the episodes does not count, so that one disaster does not set the scale."""
 FEWEST = 10
 """Episodes, or 3 % of them, that even the smallest eps admits: the cheapest."""
 
@@ -36,9 +38,6 @@ class Admission(NamedTuple):
 def admit(dataset: Dataset, share: float) -> Admission:
     """At a place u from 0 to 1 in the range of eps, episodes of at most u^3 of the costliest one's cost; of these
     mostly the `share` with the highest return.
-
-    The cube gives the smaller half of the range to budgets that are small beside what the data cost. The costliest
-    twentieth does not count, so that one disaster does not set the scale.
     """
     costs, returns, lengths = dataset.cost_returns, dataset.returns, dataset.lengths
     places = (np.arange(LEVELS) + 0.5) / LEVELS
@@ -50,6 +49,28 @@ def admit(dataset: Dataset, share: float) -> Admission:
         columns.append(weights * lengths.sum() / (weights * lengths).sum())
     weights = np.stack(columns, axis=1).astype(np.float32)
     return Admission(jnp.asarray(weights), jnp.float32(measure_manner(dataset)))
+
+
+class RecordedBatch(NamedTuple):
+    """Transitions, with what the record of their episodes says of them."""
+
+    transitions: Batch
+    admission: Float[Array, "batch levels"]
+    """How much each counts at each level of eps."""
+    manner: Float[Array, ""]
+
+
+def table(dataset: Dataset, share: float) -> Any:
+    """The transitions, each with the number of its episode, and what eps admits it."""
+    numbers = np.repeat(np.arange(len(dataset.lengths), dtype=np.float32), dataset.lengths)
+    return base.table(dataset, None, numbers), admit(dataset, share)
+
+
+def draw(rows: Any, key: PRNGKeyArray, spec: Spec, config: Any) -> RecordedBatch:
+    numbered, admitted = rows
+    drawn = draw_rows(numbered, key, config.batch_size)
+    episodes = drawn[:, -1].astype(jnp.int32)
+    return RecordedBatch(base.unpack(drawn[:, :-1], spec), admitted.weights[episodes], admitted.manner)
 
 
 def restriction_for(costs: NDArray[np.floating], budget: float, restriction_range: tuple[float, float]) -> float:
