@@ -75,6 +75,16 @@ def polyak_update(slow: Net, fast: Net, rate: float | Array) -> Net:
     return jax.tree.map(lambda old, new: old + rate * (new - old), slow, fast)
 
 
+def average_recent(average: Net, net: Net, updates: Array, averaging: float) -> Net:
+    """The average of a net over about the last 1/`averaging` of its updates, after its next one.
+
+    Each update enters with the share a / (a + updates), so that the average forgets the beginning at every length of
+    training (Shamir and Zhang, 2013). Errors of a net in a closed loop feed on themselves, and those of single
+    updates are mostly noise, which the average does not have.
+    """
+    return polyak_update(average, net, averaging / (averaging - 1.0 + updates.astype(jnp.float32)))
+
+
 def _fresh_adam(net: Any) -> Any:
     """Adam before its first step: zeros, made by numpy because JAX would compile a program for each shape."""
     memory = jax.eval_shape(optax.scale_by_adam().init, net)
@@ -90,6 +100,11 @@ class Learner(eqx.Module, Generic[Net]):
     @staticmethod
     def of(net: Net) -> "Learner[Net]":
         return Learner(net, _fresh_adam(net))
+
+    @property
+    def updates(self) -> Array:
+        """How many steps it has taken."""
+        return self.adam.count
 
     def step(self, gradient: Net, learning_rate: float | Array) -> "Learner[Net]":
         with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions

@@ -28,7 +28,7 @@ from lspc.algos.parts.units import Units, as_they_are, scaled_costs, scaled_rewa
 from lspc.algos.parts.weights import affordable_weight, effective_share, mask_costly, sharpest_weight, temper_weights
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.nets import MLP, Learner
+from lspc.nets import MLP, Learner, average_recent
 from lspc.tasks import Task
 
 PROBE = 64
@@ -76,6 +76,9 @@ class Config:
     """How strongly LSPC-O follows the critics' word about its own actions, beside imitating; 0: not at all."""
     caution: float = 4.0
     """Weight in that word, at eps 0, of actions that cost more than their state promises; none at the largest eps."""
+    averaging: float | None = 10.0
+    """The decoder and the encoder that act are averages over about this fraction (1/10) of all updates so far, the
+    last ones: a single update's nets act differently from one to the next; none: those of the last update act."""
     kl_weight: float = 0.5
     """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"
@@ -118,6 +121,7 @@ AS_PRINTED: dict[str, Any] = {
     "cost_share": None,
     "reward_share": None,
     "reference_share": None,
+    "averaging": None,
     "kl_weight": 0.5,
     "restriction": 0.25,
     "restriction_range": None,
@@ -157,6 +161,8 @@ class State(eqx.Module):
     cvae: Learner[Cvae]
     encoder: Learner[MLP]
     """delta, the latent safety encoder: state (and eps) -> mean and log-spread of a rewarding latent."""
+    acting: tuple[MLP, MLP]
+    """The decoder and the encoder of the policies: averages of those that learn."""
     normaliser: Normaliser
     reward_units: Units
     cost_units: Units
@@ -185,11 +191,14 @@ def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     keys = jax.random.split(key, 5)
     rewards, costs = _units(spec, config)
     o, a, z = spec.observation_dim, spec.action_dim, config.latent_dim
+    cvae = init_cvae((keys[0], keys[1]), o, a, z, config.hidden)
+    encoder = MLP(o + _takes_restriction(config), 2 * z, config.hidden, key=keys[2])
     return State(
         reward=iql.init(keys[3], o, a, config.hidden),
         cost=iql.init(keys[4], o, a, config.hidden),
-        cvae=Learner.of(init_cvae((keys[0], keys[1]), o, a, z, config.hidden)),
-        encoder=Learner.of(MLP(o + _takes_restriction(config), 2 * z, config.hidden, key=keys[2])),
+        cvae=Learner.of(cvae),
+        encoder=Learner.of(encoder),
+        acting=jax.tree.map(jnp.copy, (cvae.decoder, encoder)),
         normaliser=Normaliser.of(spec, active=config.normalise_observations),
         reward_units=rewards,
         cost_units=costs,
@@ -234,7 +243,7 @@ def update(state: State, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> tup
     encoder, encoder_metrics = update_encoder(
         state.encoder, cvae.net.decoder, critics, weights.encoder, restrictions, encoder_key, config
     )
-    state = replace(state, reward=critics.reward, cost=critics.cost, cvae=cvae, encoder=encoder)
+    state = advance(state, critics, cvae, encoder)
     return state, collect_metrics(state, critics, weights, cvae_metrics, encoder_metrics)
 
 
@@ -423,6 +432,13 @@ def update_encoder(
     return encoder.step(gradient, config.learning_rate), metrics
 
 
+def advance(state: State, critics: CriticOutputs, cvae: Learner[Cvae], encoder: Learner[MLP]) -> State:
+    """The parts after their steps, and the averages that act."""
+    nets, averaging = (cvae.net.decoder, encoder.net), state.config.averaging
+    acting = nets if averaging is None else average_recent(state.acting, nets, encoder.updates, averaging)
+    return replace(state, reward=critics.reward, cost=critics.cost, cvae=cvae, encoder=encoder, acting=acting)
+
+
 def collect_metrics(
     state: State, critics: CriticOutputs, weights: PolicyWeights, cvae_metrics: Metrics, encoder_metrics: Metrics
 ) -> Metrics:
@@ -441,11 +457,11 @@ def collect_metrics(
 
 def predict_costs(state: State, observations: Float[Array, "batch observation"]) -> Metrics:
     """What the cost critic expects of LSPC-S's and LSPC-O's own actions: why a policy is unsafe, or timid."""
-    decoder, config = state.cvae.net.decoder, state.config
+    (decoder, encoder), config = state.acting, state.config
     zero_noise = jnp.zeros((observations.shape[0], config.latent_dim))
     safe = decode(decoder, observations, zero_noise)
     restriction = jnp.asarray(config.restriction)
-    latents = rewarding_latents(state.encoder.net, observations, zero_noise, restriction, largest_restriction(config))
+    latents = rewarding_latents(encoder, observations, zero_noise, restriction, largest_restriction(config))
     rewarding = decode(decoder, observations, latents)
 
     def predict(actions: Array) -> Array:
@@ -492,7 +508,7 @@ def update_sweep(
         encoder, encoder_metrics = update_encoder(
             state.encoder, cvae.net.decoder, critics, weights.encoder, restrictions, encoder_key, config
         )
-        state = replace(state, reward=critics.reward, cost=critics.cost, cvae=cvae, encoder=encoder)
+        state = advance(state, critics, cvae, encoder)
         updated.append((state, collect_metrics(state, critics, weights, cvae_metrics, encoder_metrics)))
     states, metrics = zip(*updated, strict=True)
     return states, metrics
@@ -501,8 +517,7 @@ def update_sweep(
 def policy(state: State) -> LspcPolicy:
     kind = LspcPolicy if state.config.roles == "safety-first" else ConversePolicy
     return kind(
-        state.cvae.net.decoder,
-        state.encoder.net,
+        *state.acting,
         state.normaliser,
         state.reward_units.convert_twins(state.reward.q.net),
         state.cost_units.convert_twins(state.cost.q.net),
