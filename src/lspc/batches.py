@@ -66,13 +66,23 @@ def to_device(column: Any) -> Any:
 
 def draw_rows(table: Any, key: PRNGKeyArray, count: int, size: Array | int | None = None) -> Any:
     """Rows of a table, or of the first `size` of them, drawn independently, each as likely as the others."""
+    return gather_rows(table, jax.random.randint(key, (count,), 0, row_count(table) if size is None else size))
+
+
+def row_count(table: Any) -> int:
+    """How many rows can be drawn; 1 where they have been drawn already."""
     if isinstance(table, Drawn):
-        places = table.number * count + jnp.arange(count)
-        return jax.tree.map(lambda column: column[places], table.rows)
+        return 1
+    return table.rows.size if isinstance(table, _Recorder) else jax.tree.leaves(table)[0].shape[0]
+
+
+def gather_rows(table: Any, places: Array) -> Any:
+    """The rows at these places; where they have been drawn already, those of this update."""
     if isinstance(table, _Recorder):
-        return table.draw(jax.random.randint(key, (count,), 0, table.rows.size))
-    chosen = jax.random.randint(key, (count,), 0, jax.tree.leaves(table)[0].shape[0] if size is None else size)
-    return jax.tree.map(lambda column: column[chosen], table)
+        return table.draw(places)
+    if isinstance(table, Drawn):
+        table, places = table.rows, table.number * len(places) + jnp.arange(len(places))
+    return jax.tree.map(lambda column: column[places], table)
 
 
 def fill_in(table: Any, drawn: Any, number: Array) -> Any:

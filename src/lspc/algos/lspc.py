@@ -25,7 +25,14 @@ from lspc.algos.parts.cvae import init as init_cvae
 from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_restriction, rewarding_latents
 from lspc.algos.parts.signal import measure_signals
 from lspc.algos.parts.units import Units, as_they_are, scaled_costs, scaled_rewards
-from lspc.algos.parts.weights import affordable_weight, effective_share, mask_costly, sharpest_weight, temper_weights
+from lspc.algos.parts.weights import (
+    affordable_weight,
+    effective_share,
+    flatten_weights,
+    mask_costly,
+    sharpest_weight,
+    temper_weights,
+)
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.nets import MLP, Learner, average_recent
@@ -69,9 +76,9 @@ class Config:
     """LSPC-O imitates rewarding actions among this safest share of the batch; none (and the converse): among all."""
     safety_spend: float = 0.5
     """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
-    record_share: float | None = None
-    """At each eps LSPC-O imitates recorded episodes that cost little enough, mostly this share of them, the rewarding
-    ones; none (and with one eps, and in the converse): the critics alone choose."""
+    record_share: float | None = 0.25
+    """At each eps the policies imitate recorded episodes that cost little enough, mostly this share of them, the
+    rewarding ones; none (and with one eps, and in the converse): the critics alone choose."""
     search: float = 0.0
     """How strongly LSPC-O follows the critics' word about its own actions, beside imitating; 0: not at all."""
     caution: float = 4.0
@@ -121,6 +128,7 @@ AS_PRINTED: dict[str, Any] = {
     "cost_share": None,
     "reward_share": None,
     "reference_share": None,
+    "record_share": None,
     "averaging": None,
     "kl_weight": 0.5,
     "restriction": 0.25,
@@ -233,15 +241,18 @@ def update(state: State, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> tup
     # The critics learn from the data's own actions; nothing of the policies reaches them.
     critics = update_critics(state, batch)
 
-    # Their advantages become weights. To the losses below these are constants: no gradient returns to a critic.
-    restrictions, weights = weigh_actions(critics, batch, restriction_key, config)
+    # The policies learn from the same transitions or, where the record chooses, from episodes that an eps admits.
+    shown = show_transitions(state, critics, batch, restriction_key)
+
+    # Advantages become weights. To the losses below these are constants: no gradient returns to a critic.
+    weights = weigh_actions(shown, config)
 
     # The CVAE imitates the careful actions (in the converse, the rewarding ones).
-    cvae, cvae_metrics = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
+    cvae, cvae_metrics = update_cvae(state.cvae, shown.critics, weights.cvae, cvae_key, config)
 
     # The encoder seeks the rewarding ones through this step's decoder, which passes gradients on but does not learn.
     encoder, encoder_metrics = update_encoder(
-        state.encoder, cvae.net.decoder, critics, weights.encoder, restrictions, encoder_key, config
+        state.encoder, cvae.net.decoder, shown, weights.encoder, encoder_key, config
     )
     state = advance(state, critics, cvae, encoder)
     return state, collect_metrics(state, critics, weights, cvae_metrics, encoder_metrics)
@@ -285,9 +296,8 @@ def update_critics(state: State, drawn: Batch | RecordedBatch) -> CriticOutputs:
             critic, batch.observations, batch.actions, units.to_critic(steps, config.discount),
             batch.next_observations, ends, units.largest, settings, after_end,
         )  # fmt: skip
-        value, q = units.to_user(report.value), units.to_user(report.q)
-        metrics = {**report.metrics, **iql.describe_values(value, q)}
-        return critic, report._replace(value=value, q=q, metrics=metrics)
+        report = units.report_to_user(report)
+        return critic, report._replace(metrics={**report.metrics, **iql.describe_values(report.value, report.q)})
 
     reward, reward_report = learn(state.reward, batch.rewards, state.reward_units, is_cost=False)
     cost, cost_report = learn(state.cost, batch.costs, state.cost_units, is_cost=True)
@@ -300,6 +310,32 @@ def draw_restrictions(key: PRNGKeyArray, size: int, config: Config) -> Float[Arr
     return jax.random.uniform(key, (size,), minval=low, maxval=high)
 
 
+class Shown(NamedTuple):
+    """What the policies learn from."""
+
+    critics: CriticOutputs
+    """The transitions, and what the critics say of them."""
+    restrictions: Float[Array, " batch"]
+    """The eps at which LSPC-O imitates each."""
+    manner: Float[Array, ""]
+    """From 0 to 1: how little the critics' word about an action counts, because the record has chosen already."""
+
+
+def show_transitions(state: State, critics: CriticOutputs, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> Shown:
+    if not isinstance(batch, RecordedBatch):
+        return Shown(critics, draw_restrictions(key, batch.rewards.size, state.config), jnp.zeros(()))
+    observations, actions = state.normaliser(batch.admitted.observations), batch.admitted.actions
+    reward = iql.judge(state.reward, observations, actions, is_cost=False)
+    cost = iql.judge(state.cost, observations, actions, is_cost=True)
+    admitted = critics._replace(
+        observations=observations,
+        actions=actions,
+        reward_report=state.reward_units.report_to_user(reward),
+        cost_report=state.cost_units.report_to_user(cost),
+    )
+    return Shown(admitted, batch.restrictions, batch.manner)
+
+
 class PolicyWeights(NamedTuple):
     """How much each transition counts in the regressions of the two policies."""
 
@@ -308,27 +344,12 @@ class PolicyWeights(NamedTuple):
     metrics: dict[str, Metrics]
 
 
-def weigh_actions(
-    critics: CriticOutputs, batch: Batch | RecordedBatch, key: PRNGKeyArray, config: Config
-) -> tuple[Float[Array, " batch"], PolicyWeights]:
-    """An eps for each transition, and the weights.
-
-    Where the record is used, it says which episodes an eps admits; the more their cost is a matter of manner, the
-    less the critics' word about single actions counts beside it.
-    """
-    if isinstance(batch, RecordedBatch):
-        assert config.restriction_range is not None
-        restrictions, recorded = admission.draw_restrictions(key, batch.admission, config.restriction_range)
-        weights = weigh_at(critics, restrictions, config)
-        chosen = recorded * weights.encoder ** (1.0 - batch.manner)
-        return restrictions, weights._replace(encoder=chosen / jnp.maximum(jnp.mean(chosen), 1e-6))
-    restrictions = draw_restrictions(key, batch.rewards.size, config)
-    return restrictions, weigh_at(critics, restrictions, config)
-
-
-def weigh_at(critics: CriticOutputs, restrictions: Float[Array, " batch"], config: Config) -> PolicyWeights:
-    careful, cost_metrics = cost_weights(critics.cost_report, config)
-    rewarding, reward_metrics = reward_weights(critics.reward_report, critics.cost_report, restrictions, config)
+def weigh_actions(shown: Shown, config: Config) -> PolicyWeights:
+    reward, cost = shown.critics.reward_report, shown.critics.cost_report
+    careful, cost_metrics = cost_weights(cost, config)
+    rewarding, reward_metrics = reward_weights(reward, cost, shown.restrictions, config)
+    if _uses_record(config):
+        careful, rewarding = (flatten_weights(weights, shown.manner) for weights in (careful, rewarding))
     for_cvae, for_encoder = (careful, rewarding) if config.roles == "safety-first" else (rewarding, careful)
     return PolicyWeights(for_cvae, for_encoder, {"reward": reward_metrics, "cost": cost_metrics})
 
@@ -418,16 +439,15 @@ def search_loss(
 def update_encoder(
     encoder: Learner[MLP],
     decoder: MLP,
-    critics: CriticOutputs,
+    shown: Shown,
     weights: Float[Array, " batch"],
-    restrictions: Float[Array, " batch"],
     key: PRNGKeyArray,
     config: Config,
 ) -> tuple[Learner[MLP], Metrics]:
     noise = jax.random.normal(key, (weights.size, config.latent_dim))
     # The gradient is taken in the loss's first argument alone: the decoder, its second, stays as it is.
     gradient, metrics = eqx.filter_grad(encoder_loss, has_aux=True)(
-        encoder.net, decoder, critics, weights, noise, restrictions, config
+        encoder.net, decoder, shown.critics, weights, noise, shown.restrictions, config
     )
     return encoder.step(gradient, config.learning_rate), metrics
 
@@ -501,12 +521,13 @@ def update_sweep(
     updated: list[tuple[State, Metrics]] = []
     for state in states:
         config, shared = state.config, cvae_config(state.config)
-        restrictions, weights = weigh_actions(critics, batch, restriction_key, config)
+        shown = show_transitions(state, critics, batch, restriction_key)
+        weights = weigh_actions(shown, config)
         if shared not in cvaes:
-            cvaes[shared] = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
+            cvaes[shared] = update_cvae(state.cvae, shown.critics, weights.cvae, cvae_key, config)
         cvae, cvae_metrics = cvaes[shared]
         encoder, encoder_metrics = update_encoder(
-            state.encoder, cvae.net.decoder, critics, weights.encoder, restrictions, encoder_key, config
+            state.encoder, cvae.net.decoder, shown, weights.encoder, encoder_key, config
         )
         state = advance(state, critics, cvae, encoder)
         updated.append((state, collect_metrics(state, critics, weights, cvae_metrics, encoder_metrics)))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,20 +12,26 @@ from helpers.data import small_dataset
 from helpers.ring import ring_data
 
 from lspc.algos import lspc
-from lspc.algos.base import Spec
+from lspc.algos.base import Batch, Spec
 from lspc.algos.parts import admission
+from lspc.data import Dataset
 
 PLACES = (np.arange(admission.LEVELS) + 0.5) / admission.LEVELS
 
 
+def find_chances(dataset: Dataset, share: float = 0.25) -> np.ndarray:
+    """At each level, the chance of drawing a transition of each episode."""
+    return np.diff(np.asarray(admission.admit(dataset, share).cumulative), axis=1, prepend=0.0)
+
+
 def test_a_level_admits_the_episodes_it_can_afford_and_never_too_few() -> None:
     dataset = ring_data()
-    weights = np.asarray(admission.admit(dataset, 0.25).weights)
+    chances = find_chances(dataset)
     costs = dataset.cost_returns
     caps = np.maximum(PLACES**3 * np.quantile(costs, 0.95), np.sort(costs)[admission.FEWEST - 1])
-    for cap, column in zip(caps, weights.T, strict=True):
-        assert set(np.flatnonzero(column)) == set(np.flatnonzero(costs <= cap))
-    np.testing.assert_allclose((weights * dataset.lengths[:, None]).sum(0) / dataset.transitions, 1.0, rtol=1e-4)
+    for cap, chance in zip(caps, chances, strict=True):
+        assert set(np.flatnonzero(chance > 1e-7)) <= set(np.flatnonzero(costs <= cap))
+        assert chance[costs <= cap].sum() == pytest.approx(1.0, abs=1e-5)
 
 
 def test_the_rewarding_of_the_admitted_count_most_and_as_many_as_asked() -> None:
@@ -52,29 +59,47 @@ def test_manner_is_what_the_halves_of_an_episode_share() -> None:
     assert none == 0
 
 
-def test_eps_is_drawn_where_the_episode_counts() -> None:
-    weights = jnp.zeros((4000, admission.LEVELS)).at[:, 3].set(1.0).at[:, 7].set(3.0)
-    eps, counts = admission.draw_restrictions(jax.random.key(0), weights, (0.0, 2.0))
-    levels = np.floor(np.asarray(eps) / 2.0 * admission.LEVELS)
-    assert set(levels) == {3, 7}
-    assert np.mean(levels == 7) == pytest.approx(0.75, abs=0.03)
-    np.testing.assert_allclose(counts, 4.0 / admission.LEVELS)
+def test_eps_is_drawn_evenly_and_its_level_is_where_it_lies() -> None:
+    eps, levels = admission.draw_restrictions(jax.random.key(0), 4000, (0.5, 2.5))
+    np.testing.assert_array_equal(levels, np.floor((np.asarray(eps) - 0.5) / 2.0 * admission.LEVELS))
+    counts = np.bincount(np.asarray(levels), minlength=admission.LEVELS)
+    assert np.all(np.abs(counts - 250) < 80)
 
 
-@pytest.mark.parametrize("manner", [0.0, 1.0])
-def test_the_record_chooses_and_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
+@pytest.mark.parametrize("manner", [0.0, 0.4, 1.0])
+def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
     config = tiny.config(record_share=0.25)
     state = lspc.init(jax.random.key(0), tiny.SPEC, config)
-    levels = jnp.zeros((16, admission.LEVELS)).at[:8].set(jnp.linspace(1.0, 2.0, 8)[:, None])
-    batch = admission.RecordedBatch(tiny.batch(), levels, jnp.float32(manner))
-    critics = lspc.update_critics(state, batch)
-    eps, weights = lspc.weigh_actions(critics, batch, jax.random.key(1), config)
-    assert np.all(np.asarray(weights.encoder[8:]) < 1e-6)  # nothing admits them
-    recorded = np.asarray(levels.mean(1))
-    word = np.asarray(lspc.weigh_at(critics, eps, config).encoder) ** (1 - manner)
-    np.testing.assert_allclose(weights.encoder, recorded * word / np.mean(recorded * word), rtol=1e-4, atol=1e-6)
-    if manner:
-        np.testing.assert_allclose(weights.encoder, recorded / recorded.mean(), rtol=1e-4)
+    eps = jnp.linspace(0.1, 1.9, 16)
+    batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), eps, jnp.float32(manner))
+    shown = lspc.show_transitions(state, lspc.update_critics(state, batch), batch, jax.random.key(1))
+    np.testing.assert_array_equal(shown.restrictions, eps)
+    np.testing.assert_array_equal(shown.critics.actions, batch.admitted.actions)
+    weights = lspc.weigh_actions(shown, config)
+    plain = lspc.weigh_actions(shown._replace(manner=jnp.zeros(())), config)
+    for flat, word in zip(weights[:2], plain[:2], strict=True):
+        expected = np.asarray(word) ** (1 - manner)
+        np.testing.assert_allclose(flat, expected / expected.mean(), rtol=1e-4)
+    assert manner < 1 or np.ptp(weights.encoder) == 0  # then all of the admitted count alike
+
+
+def test_the_critics_learn_from_all_episodes_and_the_policies_from_the_admitted() -> None:
+    config = tiny.config(record_share=0.25)
+    state = lspc.init(jax.random.key(0), tiny.SPEC, config)
+
+    def learn(everything: int, admitted: int) -> lspc.State:
+        batch = admission.RecordedBatch(
+            tiny.batch(seed=everything), tiny.batch(seed=admitted), jnp.linspace(0.1, 1.9, 16), jnp.float32(1.0)
+        )
+        return lspc.update(state, batch, jax.random.key(2))[0]
+
+    first, other_admitted, other_batch = learn(0, 1), learn(0, 2), learn(3, 1)
+    for name in ("reward", "cost"):
+        assert eqx.tree_equal(getattr(first, name), getattr(other_admitted, name))
+        assert not eqx.tree_equal(getattr(first, name), getattr(other_batch, name))
+    for name in ("cvae", "encoder"):
+        assert not eqx.tree_equal(getattr(first, name), getattr(other_admitted, name))
+        assert eqx.tree_equal(getattr(first, name), getattr(other_batch, name))
 
 
 def test_the_eps_of_a_budget_admits_the_episodes_within_it() -> None:
@@ -84,27 +109,42 @@ def test_the_eps_of_a_budget_admits_the_episodes_within_it() -> None:
     assert admission.restriction_for(costs, 0.0, (0.02, 2.0)) == pytest.approx(0.02)
     assert admission.restriction_for(costs, 2 * costly, (0.02, 2.0)) == 2.0
     assert admission.restriction_for(0 * costs, 5.0, (0.02, 2.0)) == 2.0  # nobody costs anything
-    weights = np.asarray(admission.admit(dataset, 0.25).weights)
+    chances = find_chances(dataset)
     for level, place in list(enumerate(PLACES))[8:]:
         cap = float(place**3 * costly)
         assert admission.restriction_for(costs, cap, (0.0, 1.0)) == pytest.approx(place)
-        assert costs[weights[:, level] > 0].max() <= cap
+        assert costs[chances[level] > 1e-7].max() <= cap
 
 
-def test_a_draw_knows_the_episode_of_each_transition() -> None:
-    dataset = small_dataset(episodes=12, steps=10)
-    config = tiny.config(record_share=0.5, batch_size=64)
-    table = lspc.table(dataset, config)
-    drawn = lspc.draw(jax.tree.map(jnp.asarray, table), jax.random.key(0), Spec.of(dataset), config)
+def test_a_draw_has_all_transitions_and_of_the_admitted_as_often_as_their_level_says() -> None:
+    dataset = small_dataset(episodes=40, steps=10)
+    config = tiny.config(record_share=0.5, batch_size=4096)
+    table = jax.tree.map(jnp.asarray, lspc.table(dataset, config))
+    drawn = lspc.draw(table, jax.random.key(0), Spec.of(dataset), config)
     assert isinstance(drawn, admission.RecordedBatch)
-    whole = np.asarray(admission.admit(dataset, 0.5).weights)
-    rows = [
-        int(np.flatnonzero((dataset.observations == seen).all(1))[0]) for seen in np.asarray(drawn.transitions[0])
-    ]
-    np.testing.assert_array_equal(drawn.admission, whole[np.asarray(rows) // 10])
+    number = {row.tobytes(): i for i, row in enumerate(dataset.observations)}
+
+    def find_rows(batch: Batch) -> np.ndarray:
+        rows = np.array([number[row.tobytes()] for row in np.asarray(batch.observations)])
+        np.testing.assert_array_equal(np.asarray(batch.actions), dataset.actions[rows])
+        return rows
+
+    assert len(np.unique(find_rows(drawn.transitions))) > 0.99 * dataset.transitions
+    rows = find_rows(drawn.admitted)
+    assert set(rows % 10) == set(range(10))  # every step of an episode
+    low, high = config.restriction_range or (0.0, 0.0)
+    levels = ((np.asarray(drawn.restrictions) - low) / (high - low) * admission.LEVELS).astype(int)
+    chances = find_chances(dataset, 0.5)
+    assert np.all(chances[levels, rows // 10] > 0)
+    top = np.bincount(rows[levels >= 8] // 10, minlength=40) / np.sum(levels >= 8)
+    np.testing.assert_allclose(top, chances[8:].mean(axis=0), atol=0.02)
 
 
 def test_the_record_is_not_asked_unless_wanted() -> None:
     dataset = small_dataset(episodes=12, steps=10)
-    for changes in ({}, {"record_share": 0.5, "roles": "converse"}, {"record_share": 0.5, "restriction_range": None}):
+    for changes in (
+        {"record_share": None},
+        {"record_share": 0.5, "roles": "converse"},
+        {"record_share": 0.5, "restriction_range": None},
+    ):
         assert isinstance(lspc.table(dataset, tiny.config(**changes)), np.ndarray)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
 from lspc.algos import base
 from lspc.algos.base import Batch, Spec
-from lspc.batches import draw_rows
+from lspc.batches import gather_rows, row_count
 from lspc.data import Dataset
 
 LEVELS = 16
@@ -29,8 +29,8 @@ FEWEST = 10
 
 
 class Admission(NamedTuple):
-    weights: Float[Array, "episodes levels"]
-    """How much an episode counts at each level of eps; of mean 1 over all transitions, at every level."""
+    cumulative: Float[Array, "levels episodes"]
+    """At each level of eps, the chance of drawing a transition of one of the first episodes."""
     manner: Float[Array, ""]
     """Correlation of the costs of an episode's two halves: 0 where cost is a matter of moments, 1 of manner."""
 
@@ -43,34 +43,59 @@ def admit(dataset: Dataset, share: float) -> Admission:
     places = (np.arange(LEVELS) + 0.5) / LEVELS
     fewest = min(max(FEWEST, int(np.ceil(0.03 * len(costs)))), len(costs))
     caps = np.maximum(places**POWER * np.quantile(costs, COSTLY), np.sort(costs)[fewest - 1])
-    columns = []
-    for cap in caps:
-        weights = prefer_rewarding(returns, costs <= cap, share)
-        columns.append(weights * lengths.sum() / (weights * lengths).sum())
-    weights = np.stack(columns, axis=1).astype(np.float32)
-    return Admission(jnp.asarray(weights), jnp.float32(measure_manner(dataset)))
+    counts = np.stack([prefer_rewarding(returns, costs <= cap, share) * lengths for cap in caps])
+    cumulative = np.cumsum(counts / counts.sum(axis=1, keepdims=True), axis=1).astype(np.float32)
+    return Admission(jnp.asarray(cumulative), jnp.float32(measure_manner(dataset)))
 
 
 class RecordedBatch(NamedTuple):
-    """Transitions, with what the record of their episodes says of them."""
+    """Transitions of all episodes, for the critics, and as many of admitted ones, for the encoder."""
 
     transitions: Batch
-    admission: Float[Array, "batch levels"]
-    """How much each counts at each level of eps."""
+    admitted: Batch
+    restrictions: Float[Array, " batch"]
+    """The eps at which each of the admitted was drawn."""
     manner: Float[Array, ""]
 
 
-def table(dataset: Dataset, share: float) -> Any:
-    """The transitions, each with the number of its episode, and what eps admits it."""
-    numbers = np.repeat(np.arange(len(dataset.lengths), dtype=np.float32), dataset.lengths)
-    return base.table(dataset, None, numbers), admit(dataset, share)
+class Record(NamedTuple):
+    """What is drawn from: the transitions, where each episode's begin and how many they are, and who is admitted."""
+
+    rows: Any
+    starts: Int[Array, " episodes"]
+    lengths: Int[Array, " episodes"]
+    admission: Admission
 
 
-def draw(rows: Any, key: PRNGKeyArray, spec: Spec, config: Any) -> RecordedBatch:
-    numbered, admitted = rows
-    drawn = draw_rows(numbered, key, config.batch_size)
-    episodes = drawn[:, -1].astype(jnp.int32)
-    return RecordedBatch(base.unpack(drawn[:, :-1], spec), admitted.weights[episodes], admitted.manner)
+def table(dataset: Dataset, share: float) -> Record:
+    lengths = dataset.lengths.astype(np.int32)
+    starts = (np.cumsum(lengths) - lengths).astype(np.int32)
+    return Record(base.table(dataset, None), starts, lengths, admit(dataset, share))
+
+
+def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> RecordedBatch:
+    """For the encoder: an eps, evenly from the range; an episode that it admits; one of its transitions."""
+    all_key, eps_key, episode_key, row_key = jax.random.split(key, 4)
+    size = config.batch_size
+    restrictions, levels = draw_restrictions(eps_key, size, config.restriction_range)
+    chance = jax.random.uniform(episode_key, (size,))
+    episodes = jax.vmap(jnp.searchsorted)(record.admission.cumulative[levels], chance)
+    episodes = jnp.minimum(episodes, len(record.lengths) - 1)  # rounding may leave the sum below 1
+    within = jax.random.uniform(row_key, (size,)) * record.lengths[episodes].astype(jnp.float32)
+    chosen = record.starts[episodes] + jnp.minimum(within.astype(jnp.int32), record.lengths[episodes] - 1)
+    everywhere = jax.random.randint(all_key, (size,), 0, row_count(record.rows))
+    both = base.unpack(gather_rows(record.rows, jnp.concatenate([everywhere, chosen])), spec)
+    first, second = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
+    return RecordedBatch(first, second, restrictions, record.admission.manner)
+
+
+def draw_restrictions(
+    key: PRNGKeyArray, size: int, restriction_range: tuple[float, float]
+) -> tuple[Float[Array, " batch"], Int[Array, " batch"]]:
+    """An eps for each transition, spread evenly over the range, and its level."""
+    place = jax.random.uniform(key, (size,))
+    low, high = restriction_range
+    return low + (high - low) * place, (place * LEVELS).astype(jnp.int32)
 
 
 def restriction_for(costs: NDArray[np.floating], budget: float, restriction_range: tuple[float, float]) -> float:
@@ -120,17 +145,3 @@ def _rank(values: NDArray[np.floating]) -> NDArray[np.float64]:
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[which]
-
-
-def draw_restrictions(
-    key: PRNGKeyArray, weights: Float[Array, "batch levels"], restriction_range: tuple[float, float]
-) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
-    """An eps for each transition, drawn from those that admit its episode, and the transition's weight.
-
-    Drawing evenly and weighing by the episode's weight there has the same mean, but wastes most of a batch on zeros.
-    """
-    level_key, place_key = jax.random.split(key)
-    level = jax.random.categorical(level_key, jnp.log(weights + 1e-9), axis=-1)
-    place = jax.random.uniform(place_key, level.shape)
-    low, high = restriction_range
-    return low + (high - low) * (level.astype(jnp.float32) + place) / LEVELS, jnp.mean(weights, axis=1)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lspc.algos.base import Spec
-from lspc.algos.parts.iql import Twins
+from lspc.algos.parts.iql import CriticReport, Twins
 from lspc.nets import MLP
 
 
@@ -21,6 +21,10 @@ class Units(eqx.Module):
 
     def to_user(self, values: Float[Array, " *batch"]) -> Float[Array, " *batch"]:
         return values / self.scale + self.mean_value
+
+    def report_to_user(self, report: CriticReport) -> CriticReport:
+        """With its values in the user's units; advantages stay in the critic's."""
+        return report._replace(value=self.to_user(report.value), q=self.to_user(report.q))
 
     def largest_of_user(self) -> float:
         """In the user's units, the largest value that the data allow; 1 where they hold none."""
