@@ -41,6 +41,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--share", type=float, default=0.5, help="of a budget that admitted episodes may cost")
+    parser.add_argument("--eps", type=float, nargs="+", default=[0.5, 0.75, 1.0, 1.25, 1.5, 1.75])
     parser.add_argument("--table", action="store_true", help="print what is recorded as Markdown")
     chosen = parser.parse_args()
     if chosen.table:
@@ -91,8 +93,9 @@ def lspc_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chos
     run = lspc.train(dataset, folder / "run", algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps)
     span = Config().restriction_range
     assert span is not None
-    budgets = {b: round(restriction_for(dataset.cost_returns, b, span), 3) for b in task.thresholds}
-    restrictions = sorted({Config().restriction, *budgets.values()})
+    # A clone is never as precise as its teachers: they may cost a share of the budget only.
+    budgets = {b: round(restriction_for(dataset.cost_returns, chosen.share * b, span), 3) for b in task.thresholds}
+    restrictions = sorted({*chosen.eps, *budgets.values()})
     rows = play(run, task, chosen, variants=("LSPC-S",))
     rows += play(run, task, chosen, variants=("LSPC-O",), restrictions=restrictions)
     for row in rows:

@@ -77,8 +77,8 @@ class Config:
     safety_spend: float = 0.5
     """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
     record_share: float | None = 0.25
-    """At each eps the policies imitate recorded episodes that cost little enough, mostly this share of them, the
-    rewarding ones; none (and with one eps, and in the converse): the critics alone choose."""
+    """At each eps LSPC-O imitates recorded episodes that cost little enough, mostly this share of them, the rewarding
+    ones; none (and with one eps, and in the converse): the critics alone choose."""
     search: float = 0.0
     """How strongly LSPC-O follows the critics' word about its own actions, beside imitating; 0: not at all."""
     caution: float = 4.0
@@ -241,14 +241,14 @@ def update(state: State, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> tup
     # The critics learn from the data's own actions; nothing of the policies reaches them.
     critics = update_critics(state, batch)
 
-    # The policies learn from the same transitions or, where the record chooses, from episodes that an eps admits.
+    # LSPC-O learns from the same transitions or, where the record chooses, from episodes that its eps admits.
     shown = show_transitions(state, critics, batch, restriction_key)
 
     # Advantages become weights. To the losses below these are constants: no gradient returns to a critic.
-    weights = weigh_actions(shown, config)
+    weights = weigh_actions(critics, shown, config)
 
     # The CVAE imitates the careful actions (in the converse, the rewarding ones).
-    cvae, cvae_metrics = update_cvae(state.cvae, shown.critics, weights.cvae, cvae_key, config)
+    cvae, cvae_metrics = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
 
     # The encoder seeks the rewarding ones through this step's decoder, which passes gradients on but does not learn.
     encoder, encoder_metrics = update_encoder(
@@ -311,7 +311,7 @@ def draw_restrictions(key: PRNGKeyArray, size: int, config: Config) -> Float[Arr
 
 
 class Shown(NamedTuple):
-    """What the policies learn from."""
+    """What LSPC-O learns from."""
 
     critics: CriticOutputs
     """The transitions, and what the critics say of them."""
@@ -344,12 +344,13 @@ class PolicyWeights(NamedTuple):
     metrics: dict[str, Metrics]
 
 
-def weigh_actions(shown: Shown, config: Config) -> PolicyWeights:
-    reward, cost = shown.critics.reward_report, shown.critics.cost_report
-    careful, cost_metrics = cost_weights(cost, config)
-    rewarding, reward_metrics = reward_weights(reward, cost, shown.restrictions, config)
+def weigh_actions(critics: CriticOutputs, shown: Shown, config: Config) -> PolicyWeights:
+    careful, cost_metrics = cost_weights(critics.cost_report, config)
+    rewarding, reward_metrics = reward_weights(
+        shown.critics.reward_report, shown.critics.cost_report, shown.restrictions, config
+    )
     if _uses_record(config):
-        careful, rewarding = (flatten_weights(weights, shown.manner) for weights in (careful, rewarding))
+        rewarding = flatten_weights(rewarding, shown.manner)
     for_cvae, for_encoder = (careful, rewarding) if config.roles == "safety-first" else (rewarding, careful)
     return PolicyWeights(for_cvae, for_encoder, {"reward": reward_metrics, "cost": cost_metrics})
 
@@ -522,9 +523,9 @@ def update_sweep(
     for state in states:
         config, shared = state.config, cvae_config(state.config)
         shown = show_transitions(state, critics, batch, restriction_key)
-        weights = weigh_actions(shown, config)
+        weights = weigh_actions(critics, shown, config)
         if shared not in cvaes:
-            cvaes[shared] = update_cvae(state.cvae, shown.critics, weights.cvae, cvae_key, config)
+            cvaes[shared] = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
         cvae, cvae_metrics = cvaes[shared]
         encoder, encoder_metrics = update_encoder(
             state.encoder, cvae.net.decoder, shown, weights.encoder, encoder_key, config
