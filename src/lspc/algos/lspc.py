@@ -181,18 +181,13 @@ def prepare(dataset: Dataset, config: Config) -> Dataset:
     return dataset
 
 
-def _uses_record(config: Config) -> bool:
-    return config.record_share is not None and config.restriction_range is not None and config.roles == "safety-first"
-
-
 def table(dataset: Dataset, config: Config) -> Any:
-    return (
-        admission.table(dataset, config.record_share or 1.0) if _uses_record(config) else base.table(dataset, config)
-    )
+    share = config.record_share
+    return base.table(dataset, config) if share is None else admission.table(dataset, share)
 
 
 def draw(rows: Any, key: PRNGKeyArray, spec: Spec, config: Config) -> Batch | RecordedBatch:
-    return (admission if _uses_record(config) else base).draw(rows, key, spec, config)
+    return (base if config.record_share is None else admission).draw(rows, key, spec, config)
 
 
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
@@ -317,13 +312,14 @@ class Shown(NamedTuple):
     """The transitions, and what the critics say of them."""
     restrictions: Float[Array, " batch"]
     """The eps at which LSPC-O imitates each."""
-    manner: Float[Array, ""]
-    """From 0 to 1: how little the critics' word about an action counts, because the record has chosen already."""
+    manner: Float[Array, ""] | None = None
+    """Where the record has chosen: from 0 to 1, how little the critics' word about an action counts beside it."""
 
 
 def show_transitions(state: State, critics: CriticOutputs, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> Shown:
-    if not isinstance(batch, RecordedBatch):
-        return Shown(critics, draw_restrictions(key, batch.rewards.size, state.config), jnp.zeros(()))
+    config = state.config
+    if not isinstance(batch, RecordedBatch) or config.restriction_range is None or config.roles == "converse":
+        return Shown(critics, draw_restrictions(key, len(critics.actions), config))
     observations, actions = state.normaliser(batch.admitted.observations), batch.admitted.actions
     reward = iql.judge(state.reward, observations, actions, is_cost=False)
     cost = iql.judge(state.cost, observations, actions, is_cost=True)
@@ -333,7 +329,8 @@ def show_transitions(state: State, critics: CriticOutputs, batch: Batch | Record
         reward_report=state.reward_units.report_to_user(reward),
         cost_report=state.cost_units.report_to_user(cost),
     )
-    return Shown(admitted, batch.restrictions, batch.manner)
+    low, high = config.restriction_range
+    return Shown(admitted, low + (high - low) * batch.places, batch.manner)
 
 
 class PolicyWeights(NamedTuple):
@@ -349,7 +346,7 @@ def weigh_actions(critics: CriticOutputs, shown: Shown, config: Config) -> Polic
     rewarding, reward_metrics = reward_weights(
         shown.critics.reward_report, shown.critics.cost_report, shown.restrictions, config
     )
-    if _uses_record(config):
+    if shown.manner is not None:
         rewarding = flatten_weights(rewarding, shown.manner)
     for_cvae, for_encoder = (careful, rewarding) if config.roles == "safety-first" else (rewarding, careful)
     return PolicyWeights(for_cvae, for_encoder, {"reward": reward_metrics, "cost": cost_metrics})

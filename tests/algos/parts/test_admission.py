@@ -59,25 +59,19 @@ def test_manner_is_what_the_halves_of_an_episode_share() -> None:
     assert none == 0
 
 
-def test_eps_is_drawn_evenly_and_its_level_is_where_it_lies() -> None:
-    eps, levels = admission.draw_restrictions(jax.random.key(0), 4000, (0.5, 2.5))
-    np.testing.assert_array_equal(levels, np.floor((np.asarray(eps) - 0.5) / 2.0 * admission.LEVELS))
-    counts = np.bincount(np.asarray(levels), minlength=admission.LEVELS)
-    assert np.all(np.abs(counts - 250) < 80)
-
-
 @pytest.mark.parametrize("manner", [0.0, 0.4, 1.0])
 def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
     config = tiny.config(record_share=0.25)
     state = lspc.init(jax.random.key(0), tiny.SPEC, config)
-    eps = jnp.linspace(0.1, 1.9, 16)
-    batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), eps, jnp.float32(manner))
+    places = jnp.linspace(0.1, 0.9, 16)
+    batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), places, jnp.float32(manner))
     critics = lspc.update_critics(state, batch)
     shown = lspc.show_transitions(state, critics, batch, jax.random.key(1))
-    np.testing.assert_array_equal(shown.restrictions, eps)
+    low, high = config.restriction_range or (0.0, 0.0)
+    np.testing.assert_allclose(shown.restrictions, low + (high - low) * places, rtol=1e-6)
     np.testing.assert_array_equal(shown.critics.actions, batch.admitted.actions)
     weights = lspc.weigh_actions(critics, shown, config)
-    plain = lspc.weigh_actions(critics, shown._replace(manner=jnp.zeros(())), config)
+    plain = lspc.weigh_actions(critics, shown._replace(manner=None), config)
     expected = np.asarray(plain.encoder) ** (1 - manner)
     np.testing.assert_allclose(weights.encoder, expected / expected.mean(), rtol=1e-4)
     np.testing.assert_array_equal(weights.cvae, plain.cvae)  # careful actions are careful in any manner
@@ -90,7 +84,7 @@ def test_critics_and_cvae_learn_from_all_episodes_and_the_encoder_from_the_admit
 
     def learn(everything: int, admitted: int) -> lspc.State:
         batch = admission.RecordedBatch(
-            tiny.batch(seed=everything), tiny.batch(seed=admitted), jnp.linspace(0.1, 1.9, 16), jnp.float32(1.0)
+            tiny.batch(seed=everything), tiny.batch(seed=admitted), jnp.linspace(0.1, 0.9, 16), jnp.float32(1.0)
         )
         return lspc.update(state, batch, jax.random.key(2))[0]
 
@@ -131,8 +125,8 @@ def test_a_draw_has_all_transitions_and_of_the_admitted_as_often_as_their_level_
     assert len(np.unique(find_rows(drawn.transitions))) > 0.99 * dataset.transitions
     rows = find_rows(drawn.admitted)
     assert set(rows % 10) == set(range(10))  # every step of an episode
-    low, high = config.restriction_range or (0.0, 0.0)
-    levels = ((np.asarray(drawn.restrictions) - low) / (high - low) * admission.LEVELS).astype(int)
+    levels = (np.asarray(drawn.places) * admission.LEVELS).astype(int)
+    assert np.all(np.abs(np.bincount(levels) - 256) < 80)
     chances = find_chances(dataset, 0.5)
     assert np.all(chances[levels, rows // 10] > 0)
     top = np.bincount(rows[levels >= 8] // 10, minlength=40) / np.sum(levels >= 8)
@@ -141,9 +135,20 @@ def test_a_draw_has_all_transitions_and_of_the_admitted_as_often_as_their_level_
 
 def test_the_record_is_not_asked_unless_wanted() -> None:
     dataset = small_dataset(episodes=12, steps=10)
-    for changes in (
-        {"record_share": None},
-        {"record_share": 0.5, "roles": "converse"},
-        {"record_share": 0.5, "restriction_range": None},
-    ):
-        assert isinstance(lspc.table(dataset, tiny.config(**changes)), np.ndarray)
+    assert isinstance(lspc.table(dataset, tiny.config(record_share=None)), np.ndarray)
+    batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), jnp.linspace(0.1, 0.9, 16), jnp.float32(1.0))
+    for changes in ({"roles": "converse"}, {"restriction_range": None}):
+        state = lspc.init(jax.random.key(0), tiny.SPEC, tiny.config(**changes))
+        shown = lspc.show_transitions(state, critics := lspc.update_critics(state, batch), batch, jax.random.key(1))
+        assert shown.critics is critics
+
+
+def test_the_critics_draw_the_same_transitions_with_and_without_a_record() -> None:
+    dataset = small_dataset(episodes=12, steps=10)
+    drawn = []
+    for share in (None, 0.5):
+        config = tiny.config(record_share=share)
+        table = jax.tree.map(jnp.asarray, lspc.table(dataset, config))
+        drawn.append(lspc.draw(table, jax.random.key(3), Spec.of(dataset), config))
+    assert isinstance(drawn[1], admission.RecordedBatch)
+    assert tiny.same(drawn[0], drawn[1].transitions)

@@ -53,8 +53,8 @@ class RecordedBatch(NamedTuple):
 
     transitions: Batch
     admitted: Batch
-    restrictions: Float[Array, " batch"]
-    """The eps at which each of the admitted was drawn."""
+    places: Float[Array, " batch"]
+    """In the range of eps, from 0 to 1, that at which each of the admitted was drawn."""
     manner: Float[Array, ""]
 
 
@@ -74,28 +74,21 @@ def table(dataset: Dataset, share: float) -> Record:
 
 
 def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> RecordedBatch:
-    """For the encoder: an eps, evenly from the range; an episode that it admits; one of its transitions."""
-    all_key, eps_key, episode_key, row_key = jax.random.split(key, 4)
-    size = config.batch_size
-    restrictions, levels = draw_restrictions(eps_key, size, config.restriction_range)
-    chance = jax.random.uniform(episode_key, (size,))
-    episodes = jax.vmap(jnp.searchsorted)(record.admission.cumulative[levels], chance)
+    """For the critics, what they would learn from without a record. For the encoder, a place in the range of eps, one
+    of the episodes that it admits, and one of that episode's transitions.
+    """
+    size, (place_key, episode_key, row_key) = config.batch_size, jax.random.split(jax.random.fold_in(key, 1), 3)
+    everywhere = jax.random.randint(key, (size,), 0, row_count(record.rows))
+    places = jax.random.uniform(place_key, (size,))
+    cumulative = record.admission.cumulative[(places * LEVELS).astype(jnp.int32)]
+    episodes = jax.vmap(jnp.searchsorted)(cumulative, jax.random.uniform(episode_key, (size,)))
     episodes = jnp.minimum(episodes, len(record.lengths) - 1)  # rounding may leave the sum below 1
-    within = jax.random.uniform(row_key, (size,)) * record.lengths[episodes].astype(jnp.float32)
-    chosen = record.starts[episodes] + jnp.minimum(within.astype(jnp.int32), record.lengths[episodes] - 1)
-    everywhere = jax.random.randint(all_key, (size,), 0, row_count(record.rows))
+    lengths = record.lengths[episodes]
+    within = jax.random.uniform(row_key, (size,)) * lengths.astype(jnp.float32)
+    chosen = record.starts[episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
     both = base.unpack(gather_rows(record.rows, jnp.concatenate([everywhere, chosen])), spec)
-    first, second = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
-    return RecordedBatch(first, second, restrictions, record.admission.manner)
-
-
-def draw_restrictions(
-    key: PRNGKeyArray, size: int, restriction_range: tuple[float, float]
-) -> tuple[Float[Array, " batch"], Int[Array, " batch"]]:
-    """An eps for each transition, spread evenly over the range, and its level."""
-    place = jax.random.uniform(key, (size,))
-    low, high = restriction_range
-    return low + (high - low) * place, (place * LEVELS).astype(jnp.int32)
+    transitions, admitted = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
+    return RecordedBatch(transitions, admitted, places, record.admission.manner)
 
 
 def restriction_for(costs: NDArray[np.floating], budget: float, restriction_range: tuple[float, float]) -> float:
