@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lspc.nets import MLP, Learner, Linear
+from lspc.nets import MLP, Learner, Linear, average_recent
 
 
 def test_linear_is_x_w_plus_b_within_its_bounds() -> None:
@@ -68,3 +68,25 @@ def test_first_step_of_adam_moves_every_weight_by_the_learning_rate_downhill() -
     again = stepped.step(jnp.zeros(3), 0.1)
     momentum, spread = 0.9 * 0.1 / (1 - 0.9**2), (0.999 * 0.001 / (1 - 0.999**2)) ** 0.5
     assert again.net[0] == pytest.approx(0.9 - 0.1 * momentum / spread, abs=1e-5)
+
+
+def test_the_average_of_recent_updates_by_hand() -> None:
+    """With a share of 2 / (1 + t), update t counts in proportion to t: (1 * 3 + 2 * 6 + 3 * 9) / (1 + 2 + 3) = 7."""
+    average = jnp.asarray(100.0)  # where it begins counts for nothing
+    for t, value in enumerate((3.0, 6.0, 9.0), 1):
+        average = average_recent(average, jnp.asarray(value), jnp.asarray(t), 2.0)
+    assert float(average) == pytest.approx(7.0)
+
+
+def test_the_average_forgets_the_beginning_however_long_training_lasts() -> None:
+    for length in (100, 1000):
+        average = jnp.asarray(0.0)
+        for t in range(1, length + 1):
+            average = average_recent(average, jnp.asarray(float(t > length / 2)), jnp.asarray(t), 10.0)
+        assert 0.998 < float(average) < 1.0  # the first half is left with (1 / 2)^10
+
+
+def test_a_learner_counts_its_updates() -> None:
+    learner = Learner.of(jnp.ones(3))
+    assert int(learner.updates) == 0
+    assert int(learner.step(jnp.ones(3), 0.1).step(jnp.ones(3), 0.1).updates) == 2

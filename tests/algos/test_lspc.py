@@ -269,6 +269,27 @@ def test_zero_weights_teach_the_cvae_nothing() -> None:
     assert not tiny.same(old.cost, new.cost)
 
 
+# What acts.
+
+
+def test_the_policies_act_with_averages_and_the_learning_nets_do_not_notice() -> None:
+    averaged, last = state(averaging=10.0), state(averaging=None)
+    first_nets = averaged.cvae.net.decoder, averaged.encoder.net
+    assert tiny.same(lspc.policy(averaged).decoder, first_nets[0])
+    for step in (1, 2):
+        averaged, _ = update(averaged, tiny.batch(seed=step), jax.random.key(step))
+        last, _ = update(last, tiny.batch(seed=step), jax.random.key(step))
+        nets = last.cvae.net.decoder, last.encoder.net
+        assert tiny.same((averaged.cvae, averaged.encoder), (last.cvae, last.encoder))
+        assert tiny.same((lspc.policy(last).decoder, lspc.policy(last).encoder), nets)
+        if step == 1:
+            tiny.close(averaged.acting, nets)
+            first_nets = nets
+    expected = jax.tree.map(lambda old, new: old + 10 / 11 * (new - old), first_nets, nets)
+    acting = lspc.policy(averaged)
+    tiny.close((acting.decoder, acting.encoder), expected)
+
+
 # The end of an episode.
 
 

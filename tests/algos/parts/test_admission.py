@@ -133,6 +133,18 @@ def test_a_draw_has_all_transitions_and_of_the_admitted_as_often_as_their_level_
     np.testing.assert_allclose(top, chances[8:].mean(axis=0), atol=0.02)
 
 
+@pytest.mark.parametrize("episodes", [1, 2, 7, 8, 300])
+def test_bisection_finds_what_a_plain_search_finds(episodes: int) -> None:
+    rng = np.random.default_rng(episodes)
+    parts = rng.exponential(size=(3, episodes)) * (rng.random((3, episodes)) < 0.5) + 1e-9
+    cumulative = np.cumsum(parts / parts.sum(1, keepdims=True), axis=1).astype(np.float32)
+    levels, chances = rng.integers(0, 3, 500), rng.random(500).astype(np.float32)
+    chances[0] = 1.0  # beyond the last, where rounding leaves the sum below 1
+    found = admission.find_episodes(*(jnp.asarray(each) for each in (cumulative, levels.astype(np.int32), chances)))
+    expected = [np.searchsorted(cumulative[level], chance) for level, chance in zip(levels, chances, strict=True)]
+    np.testing.assert_array_equal(found, np.minimum(expected, episodes - 1))
+
+
 def test_the_record_is_not_asked_unless_wanted() -> None:
     dataset = small_dataset(episodes=12, steps=10)
     assert isinstance(lspc.table(dataset, tiny.config(record_share=None)), np.ndarray)

@@ -80,15 +80,30 @@ def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> Recorded
     size, (place_key, episode_key, row_key) = config.batch_size, jax.random.split(jax.random.fold_in(key, 1), 3)
     everywhere = jax.random.randint(key, (size,), 0, row_count(record.rows))
     places = jax.random.uniform(place_key, (size,))
-    cumulative = record.admission.cumulative[(places * LEVELS).astype(jnp.int32)]
-    episodes = jax.vmap(jnp.searchsorted)(cumulative, jax.random.uniform(episode_key, (size,)))
-    episodes = jnp.minimum(episodes, len(record.lengths) - 1)  # rounding may leave the sum below 1
+    levels, chances = (places * LEVELS).astype(jnp.int32), jax.random.uniform(episode_key, (size,))
+    episodes = find_episodes(record.admission.cumulative, levels, chances)
     lengths = record.lengths[episodes]
     within = jax.random.uniform(row_key, (size,)) * lengths.astype(jnp.float32)
     chosen = record.starts[episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
     both = base.unpack(gather_rows(record.rows, jnp.concatenate([everywhere, chosen])), spec)
     transitions, admitted = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
     return RecordedBatch(transitions, admitted, places, record.admission.manner)
+
+
+def find_episodes(
+    cumulative: Float[Array, "levels episodes"], levels: Int[Array, " batch"], chances: Float[Array, " batch"]
+) -> Int[Array, " batch"]:
+    """The first episode at which the cumulative chance of a level reaches `chances`, or the last one.
+
+    By bisection: `jnp.searchsorted` would copy a whole level for each transition, and a log may hold many episodes.
+    """
+    last = cumulative.shape[1] - 1
+    low, high = jnp.zeros_like(levels), jnp.full_like(levels, last)
+    for _ in range(last.bit_length()):
+        middle = (low + high) // 2
+        is_later = (cumulative[levels, middle] < chances) & (low < high)
+        low, high = jnp.where(is_later, middle + 1, low), jnp.where(is_later, high, middle)
+    return low
 
 
 def restriction_for(costs: NDArray[np.floating], budget: float, restriction_range: tuple[float, float]) -> float:
