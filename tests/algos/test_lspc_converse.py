@@ -27,11 +27,9 @@ def test_the_cvae_learns_by_reward_and_the_encoder_by_cost(monkeypatch: pytest.M
         seen["cvae"] = np.asarray(weights)
         return real_cvae(cvae, critics, weights, key, config)
 
-    def watch_encoder(
-        encoder: Any, decoder: Any, critics: Any, weights: Any, restrictions: Any, key: Any, config: Any
-    ) -> Any:
+    def watch_encoder(encoder: Any, decoder: Any, shown: Any, weights: Any, key: Any, config: Any) -> Any:
         seen["encoder"] = np.asarray(weights)
-        return real_encoder(encoder, decoder, critics, weights, restrictions, key, config)
+        return real_encoder(encoder, decoder, shown, weights, key, config)
 
     monkeypatch.setattr(lspc, "update_cvae", watch_cvae)
     monkeypatch.setattr(lspc, "update_encoder", watch_encoder)

@@ -68,9 +68,13 @@ class Record(NamedTuple):
 
 
 def table(dataset: Dataset, share: float) -> Record:
-    lengths = dataset.lengths.astype(np.int32)
-    starts = (np.cumsum(lengths) - lengths).astype(np.int32)
-    return Record(base.table(dataset, None), starts, lengths, admit(dataset, share))
+    starts = np.cumsum(dataset.lengths) - dataset.lengths
+    return Record(
+        rows=base.table(dataset, None),
+        starts=jnp.asarray(starts.astype(np.int32)),
+        lengths=jnp.asarray(dataset.lengths.astype(np.int32)),
+        admission=admit(dataset, share),
+    )
 
 
 def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> RecordedBatch:
