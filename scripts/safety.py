@@ -11,6 +11,7 @@ import argparse
 import shlex
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -134,43 +135,45 @@ def play(run: Path, task: Task, chosen: argparse.Namespace, **options: Any) -> R
 
 
 def print_table(records: list[dict[str, Any]]) -> None:
-    print("| task | policy | budget | eps | return | share of best | cost, by seed | episodes over |")
-    print("|---|---|---|---|---|---|---|---|")
-    for record in records:
-        best = record["data"]["best_within"]
-        rows = [row for made in record["methods"].values() for row in made["rows"]]
-        for budget in (float(b) for b in best):
-            for policy, eps in dict.fromkeys((row["policy"], row["eps"]) for row in rows):
-                found = [row for row in rows if (row["policy"], row["eps"]) == (policy, eps)]
-                if policy != "LSPC-S" and budget not in found[0]["budgets"] and eps != 1.0:
-                    continue
-                if policy not in ("LSPC-S", "LSPC-O") and budget not in found[0]["budgets"]:
-                    continue
-                print(_line(record["task"], policy, budget, eps, found, best[f"{budget:g}"]))
-
-
-def _line(task: str, policy: str, budget: float, eps: float | None, rows: Rows, best: float) -> str:
-    if policy not in ("LSPC-S", "LSPC-O"):
-        rows = [row for row in rows if budget in row["budgets"]]
-    reward = float(np.mean([np.mean(row["returns"]) for row in rows]))
-    costs = [float(np.mean(row["costs"])) for row in rows]
-    over = float(np.mean([cost > budget for row in rows for cost in row["costs"]]))
-    share = f"{100 * reward / best:.0f} %" if np.isfinite(best) and best > 0 else "-"
-    mark = "**" if np.mean(costs) <= budget else ""
-    name = f"{policy}, default" if policy == "LSPC-O" and budget not in rows[0]["budgets"] else policy
-    shown = ", ".join(f"{cost:.1f}" for cost in costs)
-    eps_shown = "" if eps is None else f"{eps:g}"
-    cells = (
-        task,
-        name,
-        f"{budget:g}",
-        eps_shown,
-        f"{reward:.4g}",
-        share,
-        f"{mark}{shown}{mark}",
-        f"{100 * over:.0f} %",
+    """One line for each task and budget: return, share of the best episode within the budget, cost by training seed."""
+    print(
+        "| task | budget | best episode | LSPC-O, eps of the record | LSPC-O, largest eps kept | LSPC-S | BC-Safe |"
     )
-    return f"| {' | '.join(cells)} |"
+    print("|---|---|---|---|---|---|---|")
+    for record in records:
+        rows = [row for made in record["methods"].values() for row in made["rows"]]
+        for name, best in record["data"]["best_within"].items():
+            budget = float(name)
+            searching = group_by_eps(row for row in rows if row["policy"] == "LSPC-O")
+            named = [eps for eps, found in searching.items() if budget in found[0]["budgets"]]
+            kept = [eps for eps, found in searching.items() if max(seed_costs(found)) <= budget]
+            cells = [describe_cell(searching[eps], best, budget, eps) for eps in (*named[:1], *sorted(kept)[-1:])]
+            cells += ["-"] * (2 - len(cells))
+            for policy in ("LSPC-S", "BC"):
+                found = [row for row in rows if row["policy"].startswith(policy)]
+                found = found if policy == "LSPC-S" else [row for row in found if budget in row["budgets"]]
+                cells.append(describe_cell(found, best, budget) if found else "-")
+            print(f"| {record['task']} | {name} | {best:.4g} | {' | '.join(cells)} |")
+
+
+def group_by_eps(rows: Iterable[dict[str, Any]]) -> dict[float, Rows]:
+    groups: dict[float, Rows] = {}
+    for row in rows:
+        groups.setdefault(row["eps"], []).append(row)
+    return groups
+
+
+def seed_costs(rows: Rows) -> list[float]:
+    return [float(np.mean(row["costs"])) for row in rows]
+
+
+def describe_cell(rows: Rows, best: float, budget: float, eps: float | None = None) -> str:
+    """Bold where every training seed keeps the budget."""
+    reward, costs = float(np.mean([np.mean(row["returns"]) for row in rows])), seed_costs(rows)
+    share = f" ({100 * reward / best:.0f} %)" if np.isfinite(best) and best > 0 else ""
+    mark = "**" if max(costs) <= budget else ""
+    where = "" if eps is None else f"eps {eps:.3g}: "
+    return f"{where}{reward:.4g}{share} at {mark}{', '.join(f'{cost:.1f}' for cost in costs)}{mark}"
 
 
 if __name__ == "__main__":

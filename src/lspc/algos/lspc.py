@@ -111,9 +111,20 @@ class Config:
     scale_signals: bool = True
     """Centre rewards, scale rewards and costs: critics learn values of one size on every task, in any units."""
 
+    @property
+    def uses_record(self) -> bool:
+        return self.record_share is not None and self.restriction_range is not None and self.roles == "safety-first"
+
+    @property
+    def smallest_box(self) -> float:
+        """Where eps says which episodes are imitated, a box smaller than 1 would only hide their actions."""
+        return 1.0 if self.uses_record else 0.0
+
 
 RENAMED = {"clamp_value_in_loss": "released_critics", "scale_rewards": "scale_signals"}
 """Settings that runs of earlier versions know by another name."""
+ADDED: dict[str, Any] = {"record_share": None, "averaging": None}
+"""Settings that runs of earlier versions do not know, as they were then."""
 AS_PRINTED: dict[str, Any] = {
     "steps": 1_000_000,
     "batch_size": 1024,
@@ -318,7 +329,7 @@ class Shown(NamedTuple):
 
 def show_transitions(state: State, critics: CriticOutputs, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> Shown:
     config = state.config
-    if not isinstance(batch, RecordedBatch) or config.restriction_range is None or config.roles == "converse":
+    if not isinstance(batch, RecordedBatch) or not config.uses_record:
         return Shown(critics, draw_restrictions(key, len(critics.actions), config))
     observations, actions = state.normaliser(batch.admitted.observations), batch.admitted.actions
     reward = iql.judge(state.reward, observations, actions, is_cost=False)
@@ -329,7 +340,7 @@ def show_transitions(state: State, critics: CriticOutputs, batch: Batch | Record
         reward_report=state.reward_units.report_to_user(reward),
         cost_report=state.cost_units.report_to_user(cost),
     )
-    low, high = config.restriction_range
+    low, high = config.restriction_range or (config.restriction,) * 2
     return Shown(admitted, low + (high - low) * batch.places, batch.manner)
 
 
@@ -402,13 +413,14 @@ def encoder_loss(
 
     Only the encoder learns from it.
     """
-    latents = rewarding_latents(encoder, critics.observations, noise, restrictions, largest_restriction(config))
+    latents = rewarding_latents(encoder, critics.observations, noise, restrictions, config)
     decoded = decode(decoder, critics.observations, latents)
     error = jnp.sum((decoded - critics.actions) ** 2, axis=-1)
     loss = jnp.mean(weights * error)
     if config.search and config.roles == "safety-first":
         loss = loss + config.search * jnp.mean(search_loss(critics, decoded, restrictions, config))
-    at_edge = jnp.mean(jnp.abs(latents) > 0.95 * restrictions[:, None])
+    box = jnp.maximum(restrictions, config.smallest_box)
+    at_edge = jnp.mean(jnp.abs(latents) > 0.95 * box[:, None])
     distance = jnp.mean(jnp.sqrt(error))
     return loss, {"loss": loss, "distance_to_data": distance, "latents_at_edge": at_edge}
 
@@ -479,7 +491,7 @@ def predict_costs(state: State, observations: Float[Array, "batch observation"])
     zero_noise = jnp.zeros((observations.shape[0], config.latent_dim))
     safe = decode(decoder, observations, zero_noise)
     restriction = jnp.asarray(config.restriction)
-    latents = rewarding_latents(encoder, observations, zero_noise, restriction, largest_restriction(config))
+    latents = rewarding_latents(encoder, observations, zero_noise, restriction, config)
     rewarding = decode(decoder, observations, latents)
 
     def predict(actions: Array) -> Array:

@@ -103,7 +103,7 @@ def describe_lspc(graph: Graph, policy: LspcPolicy) -> None:
 
 
 def _search_latent(graph: Graph, policy: LspcPolicy, seen: str) -> str:
-    """LSPC-O's latent: eps tanh(mean + spread noise)."""
+    """LSPC-O's latent: eps (or the smallest box) times tanh(mean + spread noise)."""
     config, first, size = policy.config, policy.encoder.layers[0], _size(policy)
     own = np.reshape(policy.restriction, (1,))
     eps = graph.take_optional("eps", [1], "how far to look for reward; the run's own unless given", own)
@@ -116,7 +116,8 @@ def _search_latent(graph: Graph, policy: LspcPolicy, seen: str) -> str:
         bias = graph.add("Add", bias, graph.add("Mul", told, graph.weight(first.weight[size])))
     encoder = Network(graph, policy.encoder, seen, size, bias=bias)
     moved = draw_normal(graph, encoder.output(encoder.of_observation), noise, -10.0, 2.0)
-    return graph.add("Mul", graph.add("Tanh", moved), eps)
+    box = graph.add("Max", eps, graph.weight([config.smallest_box])) if config.smallest_box else eps
+    return graph.add("Mul", graph.add("Tanh", moved), box)
 
 
 def _evaluate_critics(graph: Graph, policy: LspcPolicy, seen: str, names: list[str]) -> onnx.GraphProto:

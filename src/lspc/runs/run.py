@@ -276,7 +276,8 @@ def build_config(method: str, settings: Mapping[str, Any], place: str) -> Any:
     """Settings that were read from JSON as the method's `Config`; `place` is where they stand, for messages."""
     module = algos.get(method)
     renamed: Mapping[str, str] = getattr(module, "RENAMED", {})
+    known = {**getattr(module, "ADDED", {}), **{renamed.get(name, name): settings[name] for name in settings}}
     try:
-        return module.Config(**files.restore_tuples({renamed.get(name, name): settings[name] for name in settings}))
+        return module.Config(**files.restore_tuples(known))
     except TypeError as error:
         raise UserError(f"{place}: not settings of {method} that this version of lspc can read ({error})") from error

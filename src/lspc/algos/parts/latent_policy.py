@@ -30,23 +30,6 @@ def safe_latents(noise: Array, restriction: float, form: str) -> Array:
     return jnp.clip(jnp.sqrt(2.0) * jax.scipy.special.erfinv(inside * uniform), -restriction, restriction)
 
 
-def rewarding_latents(
-    encoder: MLP,
-    observations: Float[Array, "*batch observation"],
-    noise: Float[Array, "*batch latent"],
-    restriction: Float[Array, "*#batch"],
-    largest: float | None,
-) -> Float[Array, "*batch latent"]:
-    """LSPC-O: the latent safety encoder's choice, squashed into (-restriction, restriction).
-
-    An encoder that serves every restriction up to the `largest` is told which one, as a number from -1 to 1.
-    """
-    bound = jnp.broadcast_to(restriction, observations.shape[:-1])[..., None]
-    told = () if largest is None else (2.0 * bound / largest - 1.0,)
-    mean, log_std = moments(encoder(observations, *told), -10.0, 2.0)
-    return bound * jnp.tanh(mean + jnp.exp(log_std) * noise)
-
-
 @runtime_checkable
 class LatentConfig(Protocol):
     """The settings that the policies know of."""
@@ -61,11 +44,33 @@ class LatentConfig(Protocol):
     def safe_restriction(self) -> float: ...
     @property
     def latent_form(self) -> str: ...
+    @property
+    def smallest_box(self) -> float:
+        """LSPC-O's latents may go this far at every eps."""
+        ...
 
 
 def largest_restriction(config: LatentConfig) -> float | None:
     """The end of the range that the encoder serves; none: it serves one restriction and is not told of it."""
     return None if config.restriction_range is None else config.restriction_range[1]
+
+
+def rewarding_latents(
+    encoder: MLP,
+    observations: Float[Array, "*batch observation"],
+    noise: Float[Array, "*batch latent"],
+    restriction: Float[Array, "*#batch"],
+    config: LatentConfig,
+) -> Float[Array, "*batch latent"]:
+    """LSPC-O: the latent safety encoder's choice, squashed into (-restriction, restriction) or the smallest box.
+
+    An encoder that serves every restriction up to the largest is told which one, as a number from -1 to 1.
+    """
+    restriction = jnp.broadcast_to(restriction, observations.shape[:-1])[..., None]
+    largest = largest_restriction(config)
+    told = () if largest is None else (2.0 * restriction / largest - 1.0,)
+    mean, log_std = moments(encoder(observations, *told), -10.0, 2.0)
+    return jnp.maximum(restriction, config.smallest_box) * jnp.tanh(mean + jnp.exp(log_std) * noise)
 
 
 class LspcPolicy(Policy):
@@ -107,7 +112,7 @@ class LspcPolicy(Policy):
         """Actions of one of the policies, with an eps for all or one for each observation."""
         observations, config = self.normaliser(observations), self.config
         if variant.endswith("LSPC-O"):
-            latents = rewarding_latents(self.encoder, observations, noise, restriction, largest_restriction(config))
+            latents = rewarding_latents(self.encoder, observations, noise, restriction, config)
         elif variant == "LSPC-S":
             latents = safe_latents(noise, config.safe_restriction, config.latent_form)
         else:
