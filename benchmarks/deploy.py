@@ -77,11 +77,12 @@ def by_numpy(policy: LspcPolicy) -> Act:
     encoder, decoder = weights(policy.encoder), weights(policy.decoder)
     mean, std = np.asarray(policy.normaliser.mean), np.asarray(policy.normaliser.std)
     eps, size = np.float32(policy.restriction), policy.config.latent_dim
+    box = max(eps, np.float32(policy.config.smallest_box))
     told = np.array([2.0 * eps / policy.config.restriction_range[1] - 1.0], np.float32)
 
     def act(observation: np.ndarray) -> np.ndarray:
         seen = (observation - mean) / std
-        latent = eps * np.tanh(run(encoder, np.concatenate([seen, told]))[:size])
+        latent = box * np.tanh(run(encoder, np.concatenate([seen, told]))[:size])
         return np.tanh(run(decoder, np.concatenate([seen, latent])))
 
     return act

@@ -135,7 +135,7 @@ def play(run: Path, task: Task, chosen: argparse.Namespace, **options: Any) -> R
 
 
 def print_table(records: list[dict[str, Any]]) -> None:
-    """One line for each task and budget: return, share of the best episode within the budget, cost by training seed."""
+    """One line for each task and budget: return, share of the best episode within it, cost by seed."""
     print(
         "| task | budget | best episode | LSPC-O, eps of the record | LSPC-O, largest eps kept | LSPC-S | BC-Safe |"
     )

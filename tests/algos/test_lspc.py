@@ -18,7 +18,7 @@ from lspc.algos import lspc
 from lspc.algos.base import Batch
 from lspc.algos.parts import iql
 from lspc.algos.parts.cvae import evidence_loss
-from lspc.algos.parts.latent_policy import largest_restriction, rewarding_latents, safe_latents
+from lspc.algos.parts.latent_policy import rewarding_latents, safe_latents
 from lspc.algos.parts.weights import effective_share
 from lspc.errors import UserError
 from lspc.tasks import get_task
@@ -81,7 +81,7 @@ def test_cvae_loss_by_explicit_formula(form: Any) -> None:
 
 
 def test_encoder_loss_by_explicit_formula() -> None:
-    nets, eps = state(), jnp.linspace(0.1, 1.0, 16)
+    nets, eps = state(), jnp.linspace(0.1, 1.9, 16)
     critics, observations = learned(nets), learned(nets).observations
     weights, decoder, encoder = jnp.linspace(0.0, 3.0, 16), nets.cvae.net.decoder, nets.encoder.net
     plain, searching = (
@@ -91,15 +91,19 @@ def test_encoder_loss_by_explicit_formula() -> None:
 
     each = np.asarray(eps)[:, None]
     mean, log_std = np.split(forward(encoder, observations, told(each)), 2, axis=-1)
-    latents = each * np.tanh(mean + np.exp(log_std) * np.asarray(noise()))
+    box = np.maximum(each, 1.0)  # the record chooses
+    latents = box * np.tanh(mean + np.exp(log_std) * np.asarray(noise()))
     decoded = np.tanh(forward(decoder, observations, latents))
     error = ((decoded - np.asarray(critics.actions)) ** 2).sum(1)
     assert plain[0] == pytest.approx(np.mean(np.asarray(weights) * error), rel=1e-4)
-    assert plain[1]["latents_at_edge"] == pytest.approx(np.mean(np.abs(latents) > 0.95 * each))
+    assert plain[1]["latents_at_edge"] == pytest.approx(np.mean(np.abs(latents) > 0.95 * box))
     followed = lspc.search_loss(critics, jnp.asarray(decoded, jnp.float32), eps, tiny.config())
     assert searching[0] - plain[0] == pytest.approx(0.5 * float(followed.mean()), rel=1e-3)
-    converse = tiny.config(search=0.5, roles="converse")
-    assert lspc.encoder_loss(encoder, decoder, critics, weights, noise(), eps, converse)[0] == plain[0]
+    converse, unsearched = (
+        lspc.encoder_loss(encoder, decoder, critics, weights, noise(), eps, tiny.config(record_share=None, **changes))
+        for changes in ({"search": 0.5, "roles": "converse"}, {})
+    )
+    assert converse[0] == unsearched[0]
 
 
 def test_search_loss_by_explicit_formula() -> None:
@@ -372,36 +376,42 @@ def test_clamped_latents_pile_up_on_the_edge() -> None:
 
 
 def test_rewarding_latents_stay_inside_their_box() -> None:
-    encoder, observations, largest = (
-        state().encoder.net,
-        tiny.batch().observations,
-        largest_restriction(tiny.config()),
-    )
+    encoder, observations, config = state().encoder.net, tiny.batch().observations, tiny.config(record_share=None)
     eps = jnp.asarray(0.6)
-    moderate = np.asarray(rewarding_latents(encoder, observations, noise(), eps, largest))
+    moderate = np.asarray(rewarding_latents(encoder, observations, noise(), eps, config))
     assert np.abs(moderate).max() < 0.6
     assert len(np.unique(moderate)) == moderate.size
-    huge = rewarding_latents(encoder, 1e3 * observations, 1e6 * noise(), eps, largest)
+    huge = rewarding_latents(encoder, 1e3 * observations, 1e6 * noise(), eps, config)
     assert np.abs(huge).max() <= np.float32(0.6)  # tanh rounds to 1 in float32: the open box closes
-    still = rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), eps, largest)
+    still = rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), eps, config)
     mean = forward(encoder, observations, told(np.full((16, 1), 0.6)))[:, : tiny.LATENT]
     np.testing.assert_allclose(still, 0.6 * np.tanh(mean), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("eps", "box"), [(0.3, 1.0), (1.7, 1.7)])
+def test_where_the_record_chooses_the_box_is_never_smaller_than_one(eps: float, box: float) -> None:
+    config, encoder, observations = tiny.config(), state().encoder.net, tiny.batch().observations
+    latents = rewarding_latents(encoder, observations, jnp.zeros((16, tiny.LATENT)), jnp.asarray(eps), config)
+    mean = forward(encoder, observations, told(np.full((16, 1), eps)))[:, : tiny.LATENT]
+    np.testing.assert_allclose(latents, box * np.tanh(mean), rtol=1e-4)
+    for changes in ({"record_share": None}, {"restriction_range": None}, {"roles": "converse"}):
+        assert tiny.config(**changes).smallest_box == 0.0
 
 
 # The policy.
 
 
 def test_variants_decode_their_own_latents() -> None:
-    config = tiny.config(restriction=0.6, safe_restriction=0.1, latent_form="clamp")
+    config = tiny.config(restriction=1.6, safe_restriction=0.1, latent_form="clamp")
     trained = lspc.init(jax.random.key(0), tiny.SPEC, config)
     policy, observations = lspc.policy(trained), tiny.batch().observations
     assert policy.noise_dim == tiny.LATENT
     assert policy.variants[0] == "LSPC-O"
     inputs = (np.asarray(observations) - tiny.SPEC.observation_mean) / np.asarray(tiny.SPEC.observation_std)
     z = np.asarray(noise())
-    mean, log_std = np.split(forward(trained.encoder.net, inputs, told(np.full((16, 1), 0.6))), 2, axis=-1)
+    mean, log_std = np.split(forward(trained.encoder.net, inputs, told(np.full((16, 1), 1.6))), 2, axis=-1)
     latents = {
-        "LSPC-O": 0.6 * np.tanh(mean + np.exp(log_std) * z),
+        "LSPC-O": 1.6 * np.tanh(mean + np.exp(log_std) * z),
         "LSPC-S": np.clip(z, -0.1, 0.1),
         "CVAE": z,
     }

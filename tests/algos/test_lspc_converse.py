@@ -11,7 +11,7 @@ from helpers.methods import RingRun
 
 from lspc.algos import lspc
 from lspc.algos.parts import cvae, iql
-from lspc.algos.parts.latent_policy import largest_restriction, rewarding_latents
+from lspc.algos.parts.latent_policy import rewarding_latents
 
 
 def state(**changes: Any) -> lspc.State:
@@ -63,15 +63,14 @@ def test_the_critics_do_not_hear_of_it_and_saved_weights_have_the_same_names() -
 
 def test_its_policies_say_what_they_are() -> None:
     trained = state(roles="converse", restriction=0.6)
-    policy, ordinary = lspc.policy(trained), lspc.policy(state(restriction=0.6))
+    policy, ordinary = lspc.policy(trained), lspc.policy(state(restriction=0.6, record_share=None))
     assert policy.variants == ("converse LSPC-O", "converse CVAE")
     seen, noise = tiny.batch().observations, jax.random.normal(jax.random.key(2), (16, tiny.LATENT))
     for variant in policy.variants:
         np.testing.assert_array_equal(
             policy(seen, noise, variant), ordinary(seen, noise, variant.removeprefix("converse "))
         )
-    largest = largest_restriction(policy.config)
-    latents = rewarding_latents(policy.encoder, policy.normaliser(seen), noise, policy.restriction, largest)
+    latents = rewarding_latents(policy.encoder, policy.normaliser(seen), noise, policy.restriction, policy.config)
     decoded = cvae.decode(policy.decoder, policy.normaliser(seen), latents)
     np.testing.assert_allclose(policy(seen, noise, "converse LSPC-O"), decoded, rtol=1e-5)
 
