@@ -158,7 +158,7 @@ def test_lspc_s_does_not_act_as_lspc_o_when_given_a_budget(calibrated_run: Path,
     careful = load_policy(calibrated_run, variant="LSPC-S")
     asked_for: list[dict[str, Any]] = [{"budget": 40.0}, {"budget_left": 4.0, "steps_left": 10}]
     for asked in asked_for:
-        with pytest.raises(UserError, match="this is LSPC-S, which no budget changes: load LSPC-O"):
+        with pytest.raises(UserError, match="this is LSPC-S, which does not depend on a budget: load LSPC-O"):
             careful.act(dataset.observations[0], **asked)
 
 

@@ -76,7 +76,7 @@ def test_inspect_speaks_of_the_columns_of_the_log(cli: Cli, log: Path) -> None:
         (("--columns", *COLUMNS, "--cost", "__import__('os')"), "cost"),
         (("--columns", *COLUMNS, "--cost", COST, "--action-bounds", "0", "10"), "actions lie outside [0, 10]"),
         (("--columns", *COLUMNS, "--cost", COST, "--action-bounds", "0"), "not pairs of low and high"),
-        (("--columns", *COLUMNS, "cost=yield", "--cost", COST), "say one of them"),
+        (("--columns", *COLUMNS, "cost=yield", "--cost", COST), "give only one of them"),
     ],
 )
 def test_what_is_said_wrongly_is_told_in_one_line(cli: Cli, log: Path, options: tuple[str, ...], told: str) -> None:

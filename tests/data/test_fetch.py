@@ -103,14 +103,14 @@ def test_no_mirror_gives_one_line_with_the_file_and_what_to_do(cache: Path, monk
         get(first, second)
     told = str(refused.value)
     assert len(told.splitlines()) == 1
-    assert "SafetyBallRun-v0-80-940.hdf5, the data of BallRun, cannot be had" in told
+    assert "SafetyBallRun-v0-80-940.hdf5, the data of BallRun, could not be downloaded" in told
     assert "404" in told
     assert "503" in told
     assert f"put it into {cache}, or make data of your own: lspc collect --task BallRun" in told
 
 
 def test_a_host_that_is_not_there_is_told_at_once() -> None:
-    with pytest.raises(UserError, match=r"cannot be had \(no-such-host.invalid: .*\); put it into"):
+    with pytest.raises(UserError, match=r"could not be downloaded \(no-such-host.invalid: .*\); put it into"):
         fetch.fetch(TASK, mirrors=["http://no-such-host.invalid/"], pause=60)
 
 

@@ -51,7 +51,7 @@ def test_sums_do_not_depend_on_where_an_array_lies(tmp_path: Path, monkeypatch: 
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="bytes for data larger than memory cannot be had"):
+    with pytest.raises(UserError, match="bytes on disk for data larger than memory"):
         mapped.map_arrays([((2**50,), "f4")], tmp_path)
 
 

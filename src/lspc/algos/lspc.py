@@ -80,12 +80,12 @@ class Config:
     """At each eps LSPC-O imitates recorded episodes that cost little enough, mostly this share of them, the rewarding
     ones; none (and with one eps, and in the converse): the critics alone choose."""
     search: float = 0.0
-    """How strongly LSPC-O follows the critics' word about its own actions, beside imitating; 0: not at all."""
+    """Weight of the critics' values of LSPC-O's own actions, beside the imitation loss; 0: none."""
     caution: float = 4.0
-    """Weight in that word, at eps 0, of actions that cost more than their state promises; none at the largest eps."""
+    """Penalty in the search, at eps 0, on actions whose Q_c exceeds V_c; it falls to 0 at the largest eps."""
     averaging: float | None = 10.0
-    """The decoder and the encoder that act are averages over about this fraction (1/10) of all updates so far, the
-    last ones: a single update's nets act differently from one to the next; none: those of the last update act."""
+    """The acting decoder and encoder are weight averages over about the last 1/10 of all updates (with 10), because
+    single updates differ in how they act; none: the weights of the last update."""
     kl_weight: float = 0.5
     """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"

@@ -38,7 +38,7 @@ class Opening:
     filter: Annotated[tuple[str, ...], shown("NAME=NUMBER ...")] = ()
     """Learn from a part of the episodes, such as max-cost=20 subsample=0.5; docs/data.md has them all."""
     filter_seed: Annotated[int, shown("INT", "0")] = 0
-    """What filters draw at random."""
+    """Random seed of the filters."""
     offline: Json = False
     """Never download the data of a DSRL task."""
 

@@ -11,7 +11,7 @@ from lspc.cli.common import Json, print_json, shown
 
 
 def doctor(json: Json = False) -> None:
-    """Say what is installed, what is missing, and the command that mends it.
+    """Say what is installed, what is missing, and the command that fixes it.
 
     Args:
         json: Print JSON instead of a table.

@@ -33,7 +33,7 @@ class TrainOptions:
     threads: Annotated[int | None, shown("INT", "all cores, or 1 for small networks on a busy machine")] = None
     """Threads for each seed; several seeds are trained side by side, one on each core."""
     sweep: Annotated[str | None, shown("NAME=VALUE,VALUE ...")] = None
-    """Train for each value of a setting, into OUT/NAME=VALUE; what LSPC's critics do not depend on shares them."""
+    """Train one run per value of a setting, into OUT/NAME=VALUE; runs of LSPC with equal critics share them."""
     hold_out: float = 0.0
     """Share of the episodes that is not learned from, such as 0.2; `lspc calibrate` checks its predictions on it."""
     evaluate_every: Annotated[int | None, shown("INT")] = None
@@ -51,7 +51,7 @@ class TrainOptions:
 def train(arguments: Sequence[str]) -> None:
     """Learn a policy from a dataset; if interrupted, the same command continues.
 
-    With more --steps a finished run goes on, as if asked for them at once.
+    With more --steps a finished run continues, as if started with that many.
 
     The method's settings follow, with the values this preset and task give them.
     """

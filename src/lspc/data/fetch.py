@@ -74,7 +74,9 @@ def fetch(
             except _Failed as error:
                 failures.append(f"{urlsplit(mirror).hostname or mirror}: {error}")
     if not (folder / name).is_file():
-        raise UserError(f"{name}, the data of {task.name}, cannot be had ({'; '.join(failures)}); {otherwise}")
+        raise UserError(
+            f"{name}, the data of {task.name}, could not be downloaded ({'; '.join(failures)}); {otherwise}"
+        )
     return folder / name
 
 

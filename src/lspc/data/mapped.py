@@ -62,7 +62,7 @@ def map_arrays(wanted: Sequence[tuple[tuple[int, ...], DTypeLike]], folder: Path
             mapping = Mapping(file.fileno(), max(starts[-1], 1))
     except OSError as error:
         raise UserError(
-            f"{folder}: {starts[-1]:,} bytes for data larger than memory cannot be had ({error.strerror})"
+            f"{folder}: cannot allocate {starts[-1]:,} bytes on disk for data larger than memory ({error.strerror})"
         ) from error
     mapping.folder = folder
     return [

@@ -202,7 +202,7 @@ def _limits(exported: Exported) -> str:
     if exported.has_eps and exported.choice is None:
         trained = exported.policy.card["config"]["restriction_range"]
         known = f"from {trained[0]:g} to {trained[1]:g}" if trained else f"{exported.own_eps} alone"
-        lines.append(f"- It was trained for eps {known}; the graph takes any other without a word.")
+        lines.append(f"- It was trained for eps {known}; the graph accepts other values without warning.")
     if exported.has_safe_action and exported.calibration is None:
         lines.append("- No calibration was made: how much it costs at which eps is not known.")
     if exported.measured is None:

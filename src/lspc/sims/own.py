@@ -137,7 +137,7 @@ def find_factory(name: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             raise UserError(f"{name}: importing {module} failed ({error}); install what it needs") from error
-        raise UserError(f"{name}: there is no module {module}; install it, or run where it lies") from error
+        raise UserError(f"{name}: there is no module {module}; install it, or run from its directory") from error
     except ImportError as error:
         raise UserError(f"{name}: importing {module} failed ({error})") from error
     for part in attribute.split("."):

@@ -217,7 +217,7 @@ def _find_alarms(
         for alarm in health.find_dead_critics(values, module.metric_bounds(spec, config), spec, run.seeds):
             yield f"{run.path.name}, {alarm}; do not trust this policy: train another seed"
         for alarm in health.find_weak_signals(values, run.seeds) if is_last else ():
-            yield f"{run.path.name}, {alarm}: the critics hardly know which action is better here"
+            yield f"{run.path.name}, {alarm}: the critics cannot tell which action is better"
 
 
 def _lines(metrics: dict[str, list[float]], step: int, seeds: Sequence[int]) -> list[dict[str, Any]]:

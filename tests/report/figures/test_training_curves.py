@@ -134,7 +134,7 @@ def test_refusals(tmp_path: Path, data_file: Path) -> None:
         ([], "training-curves was given 0 runs; the command is: lspc figure training-curves RUN ..."),
         ([bare], f"{bare} has no curve.jsonl: train with --evaluate-every"),
         ([ball, car], f"{car} is about CarRun, {ball} about BallRun"),
-        ([torn], "LSPC-O of every seed after no number of updates"),
+        ([torn], "no update at which LSPC-O was measured for every seed"),
         ([sampled], "holds nothing to draw"),
     ]:
         with pytest.raises(UserError, match=told):

@@ -68,7 +68,7 @@ def parse_columns(given: Columns, cost: str | None = None) -> Patterns:
                 _update(patterns, _read_toml(Path(text)), f"{text}")
     if cost is not None:
         if patterns.get("cost", [cost]) != [cost]:
-            raise UserError(f"the cost is {cost!r} and columns say {patterns['cost'][0]!r}; say one of them")
+            raise UserError(f"the cost is {cost!r} and columns say {patterns['cost'][0]!r}; give only one of them")
         patterns["cost"] = [cost]
     return patterns
 

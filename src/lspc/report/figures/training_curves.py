@@ -22,7 +22,9 @@ def draw(asked: Request) -> None:
             groups = group_by_updates(own)
             if not groups:
                 path = run.path / layout.CURVE
-                raise UserError(f"{path} has {policy} of every seed after no number of updates: train on")
+                raise UserError(
+                    f"{path}: there is no update at which {policy} was measured for every seed; train longer"
+                )
             points = {updates: make_point(some, task) for updates, some in groups.items()}
             place = policies.index(policy)
             several = sum(any(r.policy == policy for r in other) for other in curves.values()) > 1
