@@ -157,7 +157,8 @@ class TrainedPolicy:
         observation = self._checked(observation)
         if self.variant != self.net.variants[0] and (budget, budget_left, steps_left) != (None, None, None):
             raise UserError(
-                f"this is {self.variant}, which does not depend on a budget: load {self.net.variants[0]} to act within one"
+                f"this is {self.variant}, which does not depend on a budget: load {self.net.variants[0]} to act "
+                "within one"
             )
         if budget is not None:
             return self.for_budget(budget).act(observation, rng, budget_left=budget_left, steps_left=steps_left)
