@@ -5,21 +5,21 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEV := dev,data,track,deploy,cluster,docs,video,bullet
 # A file at a time for each worker, in the order that tests/conftest.py gives.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
-ALONE := not (simulator or process or browser or cluster)
+QUICK := not (simulator or process or browser or cluster or learning)
 
-.PHONY: quickstart check alone test all-tests wheels coverage chromium lint types speed soak growth docs install simulators clean
+.PHONY: quickstart check quick-tests test all-tests wheels coverage chromium lint types speed soak growth docs install simulators clean
 
 quickstart: .venv/.installed
 	$(BIN)/lspc train --preset cpu --out quickstart/run
 	$(BIN)/lspc evaluate quickstart/run
 	$(BIN)/lspc report quickstart/run --out quickstart/report.html
 
-# After every change: all that needs no simulator, child process, browser or cluster.
+# After every change: all that needs no simulator, child process, browser or cluster, and trains nothing for long.
 check: lint .venv/.installed-simulators
-	$(MAKE) --no-print-directory --jobs 2 types alone
+	$(MAKE) --no-print-directory --jobs 2 types quick-tests
 
-alone:
-	$(PYTEST) -m "$(ALONE)"
+quick-tests:
+	$(PYTEST) -m "$(QUICK)"
 
 # Before a change is handed in: everything.
 test: lint chromium .venv/.installed-simulators

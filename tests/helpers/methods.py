@@ -203,7 +203,7 @@ class MethodTests:
             assert isinstance(tree, ast.ClassDef)
             for node, following in pairwise(tree.body):
                 assert not isinstance(node, ast.AnnAssign) or isinstance(following, ast.Expr), ast.unparse(node)
-            assert isinstance(tree.body[-1], ast.Expr), config
+            assert not isinstance(tree.body[-1], ast.AnnAssign), config
 
 
 class LagrangianTests(MethodTests):
