@@ -51,6 +51,11 @@ FILES = {
     "CarGoal1/data.json": PROFILE._replace(version="0.2.0"),
     "harddense/data.json": PROFILE._replace(version="0.2.0"),
     "*/data.json": PROFILE,
+    "safety/*.json": Kind(
+        "LSPC at each budget by itself, three training seeds",
+        "python scripts/safety.py --data runs --out results/safety --methods lspc --tasks {name}",
+        "0.3.0.dev0",
+    ),
     "calibration/*.guard.json": Kind(
         "LSPC-O with and without the guard",
         "lspc evaluate runs/{task}/lspc --policies LSPC-O --actions deterministic --restrictions 1 1.5 2 "

@@ -136,10 +136,17 @@ def play(run: Path, task: Task, chosen: argparse.Namespace, **options: Any) -> R
 
 def print_table(records: list[dict[str, Any]]) -> None:
     """One line for each task and budget: return, share of the best episode within it, cost by seed."""
-    print(
-        "| task | budget | best episode | LSPC-O, eps of the record | LSPC-O, largest eps kept | LSPC-S | BC-Safe |"
+    has_clones = any("bc" in record["methods"] for record in records)
+    others = {"LSPC-S": "LSPC-S"} | ({"BC": "BC-Safe"} if has_clones else {})
+    columns = (
+        "task",
+        "budget",
+        "best episode",
+        "LSPC-O, eps of the record",
+        "LSPC-O, largest eps kept",
+        *others.values(),
     )
-    print("|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for record in records:
         rows = [row for made in record["methods"].values() for row in made["rows"]]
         for name, best in record["data"]["best_within"].items():
@@ -147,9 +154,11 @@ def print_table(records: list[dict[str, Any]]) -> None:
             searching = group_by_eps(row for row in rows if row["policy"] == "LSPC-O")
             named = [eps for eps, found in searching.items() if budget in found[0]["budgets"]]
             kept = [eps for eps, found in searching.items() if max(seed_costs(found)) <= budget]
-            cells = [describe_cell(searching[eps], best, budget, eps) for eps in (*named[:1], *sorted(kept)[-1:])]
-            cells += ["-"] * (2 - len(cells))
-            for policy in ("LSPC-S", "BC"):
+            cells = [
+                describe_cell(searching[max(some)], best, budget, max(some)) if some else "-"
+                for some in (named, kept)
+            ]
+            for policy in others:
                 found = [row for row in rows if row["policy"].startswith(policy)]
                 found = found if policy == "LSPC-S" else [row for row in found if budget in row["budgets"]]
                 cells.append(describe_cell(found, best, budget) if found else "-")
