@@ -29,8 +29,6 @@ COST_SPREADS = 1.0
 """How often the spread between the models is added to a cost."""
 REACH = 2.0
 """A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
-CHANCE = 1.1
-"""In the models, so many times as far as those do there: both are means of drawn rollouts, perhaps equal in truth."""
 CONFIDENT = 0.95
 """Of each end of a reward's interval."""
 
@@ -105,8 +103,8 @@ def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
 
 def measure_reach(driven: Driven) -> float:
     """How far beyond the range of the data a policy may stray, on average: some more than the episodes that were left
-    out did in truth, or as far as these do in the models, give or take what two such means differ by chance."""
-    return max(REACH * float(driven.strayed.mean()), CHANCE * float(driven.driven_out.mean()))
+    out did in truth, or as far as these do in the models."""
+    return max(REACH * float(driven.strayed.mean()), float(driven.driven_out.mean()))
 
 
 def measure_spread(values: Float[np.ndarray, "members starts"]) -> float:
