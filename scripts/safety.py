@@ -1,27 +1,30 @@
 """The table of safety: every method on every task at each budget, three training seeds, raw episodes recorded.
 
     python scripts/safety.py --data runs --out results/safety --tasks BallCircle BallRun
-    python scripts/safety.py --data runs --out results/safety --table > docs/safety-table.md
+    python scripts/safety.py --out results/safety --table
+    python scripts/safety.py --out results/safety --figure docs/figures/safety.png
 
-Reads DATA/TASK/data.hdf5 (`lspc collect`; the bundled file where there is none for BallCircle), trains, plays, and
-keeps every episode's return and cost in OUT/TASK.json; what that file holds already is not done again.
+Reads DATA/TASK/data.hdf5 (`lspc collect`; the bundled file where there is none for BallCircle), trains in folders
+beside it, plays, and keeps every episode's return and cost in OUT/TASK.json; what that file holds already is not done
+again. LSPC is trained with a share of the episodes held out, so that `lspc calibrate DATA/TASK/run` works.
 """
 
 import argparse
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 import lspc
 from lspc import data, evaluation, files
 from lspc.algos.lspc import Config
 from lspc.algos.parts.admission import restriction_for
 from lspc.data import bundled_file
+from lspc.report import drawing
 from lspc.tasks import Task, get_task
 
 TASKS = (
@@ -29,6 +32,8 @@ TASKS = (
     "HalfCheetahVelocity", "SwimmerVelocity", "HopperVelocity", "easysparse", "mediummean", "harddense",
     "mediumdense",
 )  # fmt: skip
+BASELINES = {"BC": "BC-Safe", "CDT": "CDT", "COptiDICE": "COptiDICE"}
+"""Policies as records name them, and as the table does."""
 Rows = list[dict[str, Any]]
 
 
@@ -43,11 +48,14 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--share", type=float, default=0.5, help="of a budget that admitted episodes may cost")
-    parser.add_argument("--eps", type=float, nargs="+", default=[0.5, 0.75, 1.0, 1.25, 1.5, 1.75])
+    parser.add_argument("--eps", type=float, nargs="+", default=[0.25, 0.5, 1.0, 1.5])
+    parser.add_argument("--hold-out", type=float, default=0.2, help="share of the episodes that LSPC does not see")
     parser.add_argument("--table", action="store_true", help="print what is recorded as Markdown")
+    parser.add_argument("--figure", type=Path, help="draw what is recorded: return against cost")
     chosen = parser.parse_args()
-    if chosen.table:
-        print_table([files.read_json(path) for name in TASKS if (path := chosen.out / f"{name}.json").exists()])
+    if chosen.table or chosen.figure:
+        records = [files.read_json(path) for name in TASKS if (path := chosen.out / f"{name}.json").exists()]
+        print_table(records) if chosen.table else draw(records, chosen.figure)
         return
     for name in chosen.tasks:
         measure_task(get_task(name), chosen)
@@ -66,8 +74,7 @@ def measure_task(task: Task, chosen: argparse.Namespace) -> None:
         if method in record["methods"]:
             continue
         runs = lspc_runs if method == "lspc" else baseline_runs
-        with tempfile.TemporaryDirectory() as folder:
-            rows = runs(method, dataset, task, Path(folder), chosen)
+        rows = runs(method, dataset, task, chosen.data / task.name, chosen)
         record["methods"][method] = {
             "lspc_version": lspc.__version__,
             "command": f"python scripts/safety.py {shlex.join(sys.argv[1:])}",
@@ -91,7 +98,10 @@ def describe(dataset: data.Dataset, task: Task) -> dict[str, Any]:
 
 
 def lspc_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
-    run = lspc.train(dataset, folder / "run", algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps)
+    run = lspc.train(
+        dataset, folder / "run", algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps,
+        hold_out=chosen.hold_out,
+    )  # fmt: skip
     span = Config().restriction_range
     assert span is not None
     # A clone is never as precise as its teachers: they may cost a share of the budget only.
@@ -109,7 +119,7 @@ def baseline_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, 
     for budget in task.thresholds:
         if not (dataset.cost_returns <= budget).any():
             continue
-        out = folder / f"{budget:g}"
+        out = folder / f"{method}-{budget:g}"
         run = lspc.train(
             dataset, out, algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps, budget=float(budget)
         )
@@ -135,34 +145,64 @@ def play(run: Path, task: Task, chosen: argparse.Namespace, **options: Any) -> R
 
 
 def print_table(records: list[dict[str, Any]]) -> None:
-    """One line for each task and budget: return, share of the best episode within it, cost by seed."""
-    has_clones = any("bc" in record["methods"] for record in records)
-    others = {"LSPC-S": "LSPC-S"} | ({"BC": "BC-Safe"} if has_clones else {})
-    columns = (
-        "task",
-        "budget",
-        "best episode",
-        "LSPC-O, eps of the record",
-        "LSPC-O, largest eps kept",
-        *others.values(),
-    )
+    """One line for each task and budget: return, share of the best episode within it, cost by seed, episodes over."""
+    columns = ("task", "budget", "best episode", "LSPC-O, default eps", "LSPC-O, eps of the record",
+               "LSPC-O, largest eps kept", "LSPC-S", *BASELINES.values())  # fmt: skip
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for record in records:
         rows = [row for made in record["methods"].values() for row in made["rows"]]
+        searching = group_by_eps(row for row in rows if row["policy"] == "LSPC-O")
         for name, best in record["data"]["best_within"].items():
             budget = float(name)
-            searching = group_by_eps(row for row in rows if row["policy"] == "LSPC-O")
             named = [eps for eps, found in searching.items() if budget in found[0]["budgets"]]
             kept = [eps for eps, found in searching.items() if max(seed_costs(found)) <= budget]
+            default = [eps for eps in searching if eps == Config.restriction]
             cells = [
                 describe_cell(searching[max(some)], best, budget, max(some)) if some else "-"
-                for some in (named, kept)
+                for some in (default, named, kept)
             ]
-            for policy in others:
+            for policy in ("LSPC-S", *BASELINES):
                 found = [row for row in rows if row["policy"].startswith(policy)]
                 found = found if policy == "LSPC-S" else [row for row in found if budget in row["budgets"]]
                 cells.append(describe_cell(found, best, budget) if found else "-")
             print(f"| {record['task']} | {name} | {best:.4g} | {' | '.join(cells)} |")
+
+
+def draw(records: list[dict[str, Any]], out: Path) -> None:
+    """A panel for each task: LSPC-O's return against its cost as eps grows, a line for each training seed."""
+    figure = drawing.new_figure(14, 3.1 * -(-len(records) // 4))
+    panels = figure.subplots(-(-len(records) // 4), 4, squeeze=False).flat
+    for axes in panels[len(records) :]:
+        axes.set_axis_off()
+    for axes, record in zip(panels, records, strict=False):
+        draw_task(axes, record)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    drawing.save(figure, out)
+
+
+def draw_task(axes: Axes, record: dict[str, Any]) -> None:
+    rows = [row for made in record["methods"].values() for row in made["rows"]]
+    for budget, best in record["data"]["best_within"].items():
+        axes.axvline(float(budget), color=drawing.BUDGET_COLOUR, linestyle=(0, (6, 3)), linewidth=1)
+        if np.isfinite(best):
+            axes.plot(float(budget), best, "_", color=drawing.TEXT_COLOUR, markersize=14, label="best episode within")
+    for number, (policy, name) in enumerate(
+        (("LSPC-O", "LSPC-O, each eps"), ("LSPC-S", "LSPC-S"), ("BC", "BC-Safe"))
+    ):
+        for seed in sorted({row["seed"] for row in rows}):
+            found = [row for row in rows if row["policy"].startswith(policy) and row["seed"] == seed]
+            points = [(np.mean(row["costs"]), np.mean(row["returns"])) for row in found]
+            if points:
+                axes.plot(
+                    *zip(*points, strict=True), marker=drawing.MARKERS[number], markersize=4, alpha=0.8, label=name,
+                    linestyle="-" if policy == "LSPC-O" else "", linewidth=1, color=drawing.SERIES_COLOURS[number],
+                )  # fmt: skip
+    axes.set_title(record["task"], fontsize=11)
+    axes.set_xlim(left=min(0.0, -0.03 * float(budget)), right=max(1.6 * float(budget), 1.0))
+    axes.set_xlabel("cost of an episode")
+    axes.set_ylabel("return")
+    drawing.tidy(axes)
 
 
 def group_by_eps(rows: Iterable[dict[str, Any]]) -> dict[float, Rows]:
@@ -182,7 +222,9 @@ def describe_cell(rows: Rows, best: float, budget: float, eps: float | None = No
     share = f" ({100 * reward / best:.0f} %)" if np.isfinite(best) and best > 0 else ""
     mark = "**" if max(costs) <= budget else ""
     where = "" if eps is None else f"eps {eps:.3g}: "
-    return f"{where}{reward:.4g}{share} at {mark}{', '.join(f'{cost:.1f}' for cost in costs)}{mark}"
+    over = float(np.mean([cost > budget for row in rows for cost in row["costs"]]))
+    each = ", ".join(f"{cost:.1f}" for cost in costs)
+    return f"{where}{reward:.4g}{share} at {mark}{each}{mark}; {100 * over:.0f} % over"
 
 
 if __name__ == "__main__":

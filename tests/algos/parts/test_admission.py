@@ -14,6 +14,7 @@ from helpers.ring import ring_data
 from lspc.algos import lspc
 from lspc.algos.base import Batch, Spec
 from lspc.algos.parts import admission
+from lspc.algos.parts.stretches import Stretches, divide
 from lspc.data import Dataset
 
 PLACES = (np.arange(admission.LEVELS) + 0.5) / admission.LEVELS
@@ -24,14 +25,40 @@ def find_chances(dataset: Dataset, share: float = 0.25) -> np.ndarray:
     return np.diff(np.asarray(admission.admit(dataset, share).cumulative), axis=1, prepend=0.0)
 
 
-def test_a_level_admits_the_episodes_it_can_afford_and_never_too_few() -> None:
+def test_a_level_admits_what_it_can_afford_and_never_too_few() -> None:
+    """The rule in plain words, for each level and each episode."""
     dataset = ring_data()
-    chances = find_chances(dataset)
-    costs = dataset.cost_returns
-    caps = np.maximum(PLACES**3 * np.quantile(costs, 0.95), np.sort(costs)[admission.FEWEST - 1])
-    for cap, chance in zip(caps, chances, strict=True):
-        assert set(np.flatnonzero(chance > 1e-7)) <= set(np.flatnonzero(costs <= cap))
-        assert chance[costs <= cap].sum() == pytest.approx(1.0, abs=1e-5)
+    chances, stretches, costs = find_chances(dataset), divide(dataset), dataset.cost_returns
+    for level, place in enumerate(PLACES):
+        assert chances[level].sum() == pytest.approx(1.0, abs=1e-5)
+        charges = stretches.costs + max(0.0, 1 - place / admission.CAREFUL) * stretches.usual
+        own = [charges[stretches.owners == episode] for episode in range(len(costs))]
+        cap = max(place**3 * np.quantile(costs, 0.95), np.sort([each.sum() for each in own])[admission.FEWEST - 1])
+        for episode, each in enumerate(own):
+            if chances[level, episode] > 1e-7:
+                remaining = stretches.remaining[stretches.owners == episode] / dataset.lengths[episode]
+                endings = [(each[i:].sum(), share) for i, share in enumerate(remaining) if share >= 0.5]
+                assert any(cost <= cap * share + 1e-6 for cost, share in endings)
+        assert np.sum(chances[level] > 0) >= admission.FEWEST - 2  # the least rewarding may be drawn hardly ever
+
+
+def test_the_longest_cheap_ending_of_an_episode_is_admitted_with_the_way_back_to_it() -> None:
+    steps = 40
+    costs = np.zeros((4, steps))
+    costs[1, 10:16] = 1.0  # astray early, then clean
+    costs[2, 30:] = 1.0  # clean until late: nobody learns from its beginning
+    costs[3] = 1.0
+    owners, place = np.divmod(np.arange(4 * steps), steps)
+    rewards = np.where(place < 20, 0.0, 1.0)
+    stretches = Stretches(owners, np.arange(4 * steps), steps - place, costs.ravel(), rewards, 0 * rewards)
+    found = admission.find_endings(stretches, stretches.costs, cap=1.0)
+    assert found.admitted.tolist() == [True, True, False, False]
+    assert found.starts[:2].tolist() == [0, steps + 16 - admission.WAY_BACK]
+    assert found.lengths[:2].tolist() == [steps, steps - 16 + admission.WAY_BACK]
+    np.testing.assert_allclose(found.returns[:2], [20, 20 * steps / (steps - 16)])  # as if all of it were like this
+    generous = admission.find_endings(stretches, stretches.costs, cap=6.0)
+    assert generous.starts[1] == steps  # the whole episode is within it
+    assert generous.admitted.tolist() == [True, True, False, False]
 
 
 def test_the_rewarding_of_the_admitted_count_most_and_as_many_as_asked() -> None:
@@ -106,7 +133,7 @@ def test_the_eps_of_a_budget_admits_the_episodes_within_it() -> None:
     for level, place in list(enumerate(PLACES))[8:]:
         cap = float(place**3 * costly)
         assert admission.restriction_for(costs, cap, (0.0, 1.0)) == pytest.approx(place)
-        assert costs[chances[level] > 1e-7].max() <= cap
+        assert np.average(costs, weights=chances[level]) <= cap
 
 
 def test_a_draw_has_all_transitions_and_of_the_admitted_as_often_as_their_level_says() -> None:

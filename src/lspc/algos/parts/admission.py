@@ -2,7 +2,8 @@
 
 Weights of single transitions compare the actions of one state. They say nothing about which states a policy ends up
 in: where cost is a matter of manner, such as a speed that is held, everyone's next action looks harmless, and only
-leaving the costly episodes out teaches to hold another speed.
+leaving the costly episodes out teaches to hold another speed. The smaller eps is, the more an episode is also charged
+with what its states usually cost: those that come close to what costs are left out even if it did not happen to them.
 """
 
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from lspc.algos import base
 from lspc.algos.base import Batch, Spec
+from lspc.algos.parts.stretches import Stretches, divide
 from lspc.batches import gather_rows, row_count
 from lspc.data import Dataset
 
@@ -24,6 +26,12 @@ POWER = 3
 """The cube gives the smaller half of the range to budgets that are small beside what the data cost."""
 COSTLY = 0.95
 """The costliest twentieth of the episodes does not count, so that one disaster does not set the scale."""
+CAREFUL = 0.5
+"""Place in the range of eps from which on what usually happens no longer counts, but what did."""
+SHORTEST = 0.5
+"""Of an episode that an ending must be: nobody knows what would have followed a shorter one."""
+WAY_BACK = 4
+"""Stretches before a cheap ending that belong to it."""
 FEWEST = 10
 """Episodes, or 3 % of them, that even the smallest eps admits: the cheapest."""
 
@@ -31,21 +39,70 @@ FEWEST = 10
 class Admission(NamedTuple):
     cumulative: Float[Array, "levels episodes"]
     """At each level of eps, the chance of drawing a transition of one of the first episodes."""
+    starts: Int[Array, "levels episodes"]
+    """The row with which the admitted part of each episode begins."""
+    lengths: Int[Array, "levels episodes"]
+    """Steps from there to its end."""
     manner: Float[Array, ""]
     """Correlation of the costs of an episode's two halves: 0 where cost is a matter of moments, 1 of manner."""
 
 
 def admit(dataset: Dataset, share: float) -> Admission:
-    """At a place u from 0 to 1 in the range of eps, episodes of at most u^3 of the costliest one's cost; of these
-    mostly the `share` with the highest return.
+    """At a place u from 0 to 1 in the range of eps, episodes of at most u^3 of the costliest one's cost, and endings
+    that cost no more than that for their length; of these mostly the `share` with the highest return.
     """
-    costs, returns, lengths = dataset.cost_returns, dataset.returns, dataset.lengths
-    places = (np.arange(LEVELS) + 0.5) / LEVELS
-    fewest = min(max(FEWEST, int(np.ceil(0.03 * len(costs)))), len(costs))
-    caps = np.maximum(places**POWER * np.quantile(costs, COSTLY), np.sort(costs)[fewest - 1])
-    counts = np.stack([prefer_rewarding(returns, costs <= cap, share) * lengths for cap in caps])
-    cumulative = np.cumsum(counts / counts.sum(axis=1, keepdims=True), axis=1).astype(np.float32)
-    return Admission(jnp.asarray(cumulative), jnp.float32(measure_manner(dataset)))
+    stretches, episodes = divide(dataset), len(dataset.lengths)
+    costly = np.quantile(dataset.cost_returns, COSTLY)
+    fewest = min(max(FEWEST, int(np.ceil(0.03 * episodes))), episodes)
+    levels = []
+    for place in (np.arange(LEVELS) + 0.5) / LEVELS:
+        charges = stretches.costs + max(0.0, 1.0 - place / CAREFUL) * stretches.usual
+        totals = np.bincount(stretches.owners, charges)
+        endings = find_endings(stretches, charges, max(place**POWER * costly, np.sort(totals)[fewest - 1]))
+        counts = prefer_rewarding(endings.returns, endings.admitted, share) * endings.lengths
+        levels.append((np.cumsum(counts / counts.sum()), endings.starts, endings.lengths))
+    cumulative, starts, lengths = (np.stack(column) for column in zip(*levels, strict=True))
+    return Admission(
+        jnp.asarray(cumulative.astype(np.float32)),
+        jnp.asarray(starts.astype(np.int32)),
+        jnp.asarray(lengths.astype(np.int32)),
+        jnp.float32(measure_manner(dataset)),
+    )
+
+
+class Endings(NamedTuple):
+    """Of each episode the longest part up to its end that is cheap enough, all of it if possible."""
+
+    admitted: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    returns: NDArray[np.float64]
+    """Of an episode that is all like this part."""
+
+
+def find_endings(stretches: Stretches, charges: NDArray[np.float64], cap: float) -> Endings:
+    """Endings that cost at most the share of `cap` that they are of their episode, and are half of it or more.
+
+    The steps before such an ending belong to it: they show how one gets back from where it costs.
+    """
+    owners, remaining = stretches.owners, stretches.remaining
+    first = np.searchsorted(owners, np.arange(owners[-1] + 1))
+    ahead, gained = (_to_come(values, owners, first) for values in (charges, stretches.rewards))
+    share = remaining / remaining[first][owners]
+    cheap = (ahead <= cap * share * (1.0 + 1e-9)) & (share >= SHORTEST)
+    begins = np.full(len(first), len(owners))
+    np.minimum.at(begins, owners[cheap], np.flatnonzero(cheap))
+    admitted = begins < len(owners)
+    begins = np.where(admitted, begins, first)
+    whole = begins == first
+    shown = np.where(whole, first, np.maximum(begins - WAY_BACK, first))
+    return Endings(admitted, stretches.rows[shown], remaining[shown], gained[begins] / share[begins])
+
+
+def _to_come(values: NDArray[np.float64], owners: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The sum of each stretch's value and those after it in its episode."""
+    before = np.cumsum(values) - values
+    return np.bincount(owners, values)[owners] - (before - before[first][owners])
 
 
 class RecordedBatch(NamedTuple):
@@ -59,22 +116,14 @@ class RecordedBatch(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is drawn from: the transitions, where each episode's begin and how many they are, and who is admitted."""
+    """What is drawn from: the transitions, and which of them are admitted."""
 
     rows: Any
-    starts: Int[Array, " episodes"]
-    lengths: Int[Array, " episodes"]
     admission: Admission
 
 
 def table(dataset: Dataset, share: float) -> Record:
-    starts = np.cumsum(dataset.lengths) - dataset.lengths
-    return Record(
-        rows=base.table(dataset, None),
-        starts=jnp.asarray(starts.astype(np.int32)),
-        lengths=jnp.asarray(dataset.lengths.astype(np.int32)),
-        admission=admit(dataset, share),
-    )
+    return Record(base.table(dataset, None), admit(dataset, share))
 
 
 def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> RecordedBatch:
@@ -85,13 +134,14 @@ def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> Recorded
     everywhere = jax.random.randint(key, (size,), 0, row_count(record.rows))
     places = jax.random.uniform(place_key, (size,))
     levels, chances = (places * LEVELS).astype(jnp.int32), jax.random.uniform(episode_key, (size,))
-    episodes = find_episodes(record.admission.cumulative, levels, chances)
-    lengths = record.lengths[episodes]
+    admitted = record.admission
+    episodes = find_episodes(admitted.cumulative, levels, chances)
+    lengths = admitted.lengths[levels, episodes]
     within = jax.random.uniform(row_key, (size,)) * lengths.astype(jnp.float32)
-    chosen = record.starts[episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
+    chosen = admitted.starts[levels, episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
     both = base.unpack(gather_rows(record.rows, jnp.concatenate([everywhere, chosen])), spec)
-    transitions, admitted = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
-    return RecordedBatch(transitions, admitted, places, record.admission.manner)
+    transitions, shown = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
+    return RecordedBatch(transitions, shown, places, admitted.manner)
 
 
 def find_episodes(

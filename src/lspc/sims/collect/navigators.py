@@ -157,12 +157,15 @@ def draw_navigator(task: Task, rng: np.random.Generator) -> Navigator:
         return Circler(
             *layout, radius=float(0.3 + 1.2 * rng.random() ** 2), pace=float(rng.uniform(0.2, 1.0)), noise=noise
         )
+    # The careful ones stop before they turn: whoever imitates them wavers between left and right, and then stands
+    # still in front of a hazard instead of driving into it.
+    careful = rng.random() < 0.75
     return GoalSeeker(
         *layout,
-        care=float(rng.choice([0.0, 1.0, 2.0, 4.0], p=[0.1, 0.2, 0.3, 0.4])),
-        reach=float(rng.uniform(0.4, 1.2)),
-        pace=float(0.1 + 0.9 * rng.random() ** 2),
-        brake=float(rng.uniform(0.0, 1.0)),
+        care=float(rng.choice([2.0, 4.0] if careful else [0.0, 1.0])),
+        reach=float(rng.uniform(0.8, 1.2) if careful else rng.uniform(0.4, 0.8)),
+        pace=float(rng.uniform(0.2, 1.0)),
+        brake=float(rng.uniform(0.85, 1.0) if careful else rng.uniform(0.0, 0.85)),
         noise=noise,
     )
 
