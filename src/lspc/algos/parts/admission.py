@@ -81,13 +81,13 @@ def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> Recorded
     """For the critics, what they would learn from without a record. For the encoder, a place in the range of eps, one
     of the episodes that it admits, and one of that episode's transitions.
     """
-    size, (place_key, episode_key, row_key) = config.batch_size, jax.random.split(jax.random.fold_in(key, 1), 3)
+    size, keys = config.batch_size, jax.random.split(jax.random.fold_in(key, 1), 3)
     everywhere = jax.random.randint(key, (size,), 0, row_count(record.rows))
-    places = jax.random.uniform(place_key, (size,))
-    levels, chances = (places * LEVELS).astype(jnp.int32), jax.random.uniform(episode_key, (size,))
+    places, chances, shares = jax.vmap(lambda each: jax.random.uniform(each, (size,)))(keys)
+    levels = (places * LEVELS).astype(jnp.int32)
     episodes = find_episodes(record.admission.cumulative, levels, chances)
     lengths = record.lengths[episodes]
-    within = jax.random.uniform(row_key, (size,)) * lengths.astype(jnp.float32)
+    within = shares * lengths.astype(jnp.float32)
     chosen = record.starts[episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
     both = base.unpack(gather_rows(record.rows, jnp.concatenate([everywhere, chosen])), spec)
     transitions, admitted = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
