@@ -451,9 +451,10 @@ def test_units_make_no_difference(factor: float, stretch: float, offset: float) 
     there = update(lspc.init(jax.random.key(0), spec, masked), other, jax.random.key(1))
     for part in ("reward", "cost", "cvae", "encoder"):
         tiny.close(getattr(here[0], part), getattr(there[0], part), rtol=1e-2, atol=1e-5)
+    told = [{**metrics, **lspc.probe(after, batch)} for (after, metrics), batch in ((here, plain), (there, other))]
     for name in ("value_mean", "value_max", "value_spread", "q_mean", "predicted_of_lspc_o"):
-        expected = factor * float(here[1][f"cost/{name}"])
-        assert float(there[1][f"cost/{name}"]) == pytest.approx(expected, rel=1e-3), name
+        expected = factor * float(told[0][f"cost/{name}"])
+        assert float(told[1][f"cost/{name}"]) == pytest.approx(expected, rel=1e-3), name
     horizon = offset / (1 - config.discount)
     expected = stretch * float(here[1]["reward/value_mean"]) + horizon
     assert float(there[1]["reward/value_mean"]) == pytest.approx(expected, rel=1e-3)

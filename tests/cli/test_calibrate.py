@@ -68,6 +68,10 @@ def test_another_budget_uses_the_curve_that_is_there(
     assert json.loads(done.stdout)["calibration"] == json.loads(calibrated[1].stdout)["calibration"]
     again = cli("calibrate", run, "--budget", "2e6", "--updates", "21")
     assert "gone.hdf5 any more: say --data FILE" in again.stderr.splitlines()[-1]
+    curve = run / "policy" / "seed-0" / "calibration.json"
+    files.write_json(curve, files.seal({**files.read_json(curve), "lspc_version": "0.1.0"}))
+    again = cli("calibrate", run, "--budget", "2e6", "--updates", "20")  # what another version made is made anew
+    assert "gone.hdf5 any more: say --data FILE" in again.stderr.splitlines()[-1]
     for wrong in ("-1", "nan"):
         refused = cli("calibrate", run, "--budget", wrong, "--updates", "21")
         assert f"a budget must be a number of 0 or more, not {wrong}" in refused.stderr.splitlines()[-1]

@@ -46,10 +46,13 @@ class Strike:
 sys.meta_path.insert(0, Strike())
 runpy.run_module("lspc", run_name="__main__")
 """
+BEFORE_MAIN = "import os; from lspc.__main__ import main; os.kill(os.getpid(), 2); main()"
+AFTER_MAIN = "import os; from lspc.__main__ import main; main(); os.kill(os.getpid(), 2)"
 
 
 @pytest.mark.process
-def test_an_interrupt_while_the_command_line_is_imported_shows_no_traceback() -> None:
-    done = subprocess.run([sys.executable, "-c", IMPORTING, "tasks"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("program", [IMPORTING, BEFORE_MAIN, AFTER_MAIN])
+def test_an_interrupt_around_the_command_line_shows_no_traceback(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program, "tasks"], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGINT
     assert done.stderr == ""

@@ -184,7 +184,8 @@ class Method(Protocol):
     """What a method's module holds.
 
     One that learns from something else than single transitions also has its own `table` and `draw`, in place of
-    those of this module; its `update` then takes what its `draw` returns.
+    those of this module; its `update` then takes what its `draw` returns. Metrics that are too dear for every
+    update are those of `probe(state, batch)`, if it has one: it is called once after some hundred updates.
     """
 
     Config: type[Any]

@@ -38,9 +38,6 @@ from lspc.errors import UserError
 from lspc.nets import MLP, Learner, average_recent
 from lspc.tasks import Task
 
-PROBE = 64
-"""Transitions of a batch on which the diagnostic costs are predicted: enough for a mean over a chunk, nearly free."""
-
 
 @dataclass(frozen=True)
 class Config:
@@ -261,7 +258,7 @@ def update(state: State, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> tup
         state.encoder, cvae.net.decoder, shown, weights.encoder, encoder_key, config
     )
     state = advance(state, critics, cvae, encoder)
-    return state, collect_metrics(state, critics, weights, cvae_metrics, encoder_metrics)
+    return state, collect_metrics(critics, weights, cvae_metrics, encoder_metrics)
 
 
 class CriticOutputs(NamedTuple):
@@ -470,19 +467,26 @@ def advance(state: State, critics: CriticOutputs, cvae: Learner[Cvae], encoder: 
 
 
 def collect_metrics(
-    state: State, critics: CriticOutputs, weights: PolicyWeights, cvae_metrics: Metrics, encoder_metrics: Metrics
+    critics: CriticOutputs, weights: PolicyWeights, cvae_metrics: Metrics, encoder_metrics: Metrics
 ) -> Metrics:
-    predicted = predict_costs(state, critics.observations[:PROBE])
-    reward_signal, cost_signal = measure_signals(
-        state.cvae.net.decoder, (state.reward.q.net, state.cost.q.net), critics.observations, state.config.latent_dim
-    )
     parts = {
-        "reward": {**critics.reward_report.metrics, **weights.metrics["reward"], "signal": reward_signal},
-        "cost": {**critics.cost_report.metrics, **weights.metrics["cost"], **predicted, "signal": cost_signal},
+        "reward": {**critics.reward_report.metrics, **weights.metrics["reward"]},
+        "cost": {**critics.cost_report.metrics, **weights.metrics["cost"]},
         "cvae": cvae_metrics,
         "encoder": encoder_metrics,
     }
     return flatten_metrics(parts)
+
+
+def probe(state: State, batch: Batch | RecordedBatch) -> Metrics:
+    """Metrics of the policies' own actions, which no loss needs."""
+    transitions = batch.transitions if isinstance(batch, RecordedBatch) else batch
+    observations = state.normaliser(transitions.observations)
+    reward_signal, cost_signal = measure_signals(
+        state.cvae.net.decoder, (state.reward.q.net, state.cost.q.net), observations, state.config.latent_dim
+    )
+    predicted = predict_costs(state, observations)
+    return flatten_metrics({"reward": {"signal": reward_signal}, "cost": {**predicted, "signal": cost_signal}})
 
 
 def predict_costs(state: State, observations: Float[Array, "batch observation"]) -> Metrics:
@@ -540,7 +544,7 @@ def update_sweep(
             state.encoder, cvae.net.decoder, shown, weights.encoder, encoder_key, config
         )
         state = advance(state, critics, cvae, encoder)
-        updated.append((state, collect_metrics(state, critics, weights, cvae_metrics, encoder_metrics)))
+        updated.append((state, collect_metrics(critics, weights, cvae_metrics, encoder_metrics)))
     states, metrics = zip(*updated, strict=True)
     return states, metrics
 

@@ -99,6 +99,8 @@ class Calibration:
     """Of the data, in order: they tell which budgets can be spoken of."""
     familiar_within: float
     """Distance to the nearest landmark beyond which a state is not like the data's."""
+    lspc_version: str = ""
+    """What made it; nothing before 0.3."""
 
     def __repr__(self) -> str:
         low, high = self.curve[0], self.curve[-1]

@@ -20,6 +20,7 @@ from lspc.calibration.margins import Margin, Replay, measure_margins, measure_re
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.errors import UserError
+from lspc.version import __version__
 
 if TYPE_CHECKING:
     from lspc.policy import TrainedPolicy
@@ -175,6 +176,7 @@ def calibrate(
     calibration = Calibration(
         training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(q_config), curve, judge.replays,
         judge.cost_margin, judge.reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
+        __version__,
     )  # fmt: skip
     return calibration, GuardModels(q_ensemble, jnp.asarray(landmarks))
 

@@ -14,6 +14,7 @@ from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.runs import Run
 from lspc.tasks import Task, get_task
+from lspc.version import __version__
 
 OnStage = Callable[[str, int, int], None]
 """Hears what is done, how much of it, and of how much."""
@@ -45,7 +46,7 @@ def calibrate_run(
 
     A budget is kept by the mean cost of an episode; with a `risk`, by all episodes but so many.
     `dataset` must be the one the run learned from; it is looked for where the run found it unless given. The curve
-    does not depend on the budgets: one that lies beside the policy, made with as many updates, is used again.
+    does not depend on the budgets: one beside the policy, made by this version with as many updates, is used again.
     """
     for budget in budgets:
         check_budget(budget)
@@ -81,7 +82,8 @@ def _find_stored(policy: TrainedPolicy, dataset: Dataset | None, updates: int) -
     except UserError:  # none, or one of another policy or version
         return None
     wanted = files.as_json(asdict(fitted_q.Config(updates=updates)))
-    return found if files.as_json(found.settings) == wanted else None
+    as_now = found.lspc_version == __version__ and files.as_json(found.settings) == wanted
+    return found if as_now else None
 
 
 def _verify(

@@ -66,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(__version__)
         return
     try:
-        _call(arguments[0], *take_common(arguments[1:]))
+        with _raise_when_interrupted():
+            _call(arguments[0], *take_common(arguments[1:]))
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, OSError) as error:
@@ -96,6 +97,19 @@ def _call(verb: str, rest: list[str], quiet: bool) -> None:
                 function(rest)
                 return
         tyro.cli(function, args=rest, prog=f"lspc {verb}")
+
+
+@contextmanager
+def _raise_when_interrupted() -> Generator[None]:
+    """Inside `with`, Ctrl-C raises KeyboardInterrupt again where lspc.__main__ has it end the process."""
+    ends = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    if ends:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if ends:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

@@ -48,29 +48,33 @@ def split_key(key: PRNGKeyArray, step: Array) -> Array:
 
 @lru_cache(maxsize=8)
 def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Callable[..., tuple[Any, Any]]:
-    """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed.
+    """A compiled function that takes every seed `length` updates further and returns each metric's mean per seed,
+    and what the method's `probe` finds after the last update, on its batch.
 
     It is remembered, and one program serves every length up to CHUNK: runs of the same shape compile once. `drawn`
     are each seed's rows, where the table leaves them to a `Source`.
     """
     draw = getattr(method, "draw", base.draw)
+    probe = getattr(method, "probe", lambda state, batch: {})
 
     @partial(jax.jit, inline=True)  # traced once, although its shapes are asked for before its numbers
-    def update(state: Any, step: Array, key: PRNGKeyArray, table: Any) -> tuple[Any, Any]:
-        draw_key, update_key = split_key(key, step)
-        return method.update(state, draw(table, draw_key, spec, config), update_key)
+    def update(state: Any, keys: Array, table: Any) -> tuple[Any, Any]:
+        return method.update(state, draw(table, keys[0], spec, config), keys[1])
 
     def run_seed(state: Any, seed: Array, drawn: Any, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
-        key = seed_key(seed)
+        # All of them at once: a CPU takes as long for the keys of one update.
+        keys = jax.vmap(partial(split_key, seed_key(seed)))(start + jnp.arange(CHUNK))
 
         def go_on(i: Array, past: tuple[Any, Any]) -> tuple[Any, Any]:
-            state, metrics = update(past[0], start + i, key, fill_in(table, drawn, i))
+            state, metrics = update(past[0], keys[i], fill_in(table, drawn, i))
             return state, jax.tree.map(lambda values, new: values.at[i].set(new), past[1], metrics)
 
-        _, scalars = jax.eval_shape(update, state, start, key, fill_in(table, drawn, length))
+        _, scalars = jax.eval_shape(update, state, keys[0], fill_in(table, drawn, length))
         unwritten = jax.tree.map(lambda scalar: jnp.zeros(CHUNK, scalar.dtype), scalars)
         state, metrics = jax.lax.fori_loop(0, length, go_on, (state, unwritten))
-        return state, jax.tree.map(lambda values: jnp.sum(values) * (1.0 / length.astype(values.dtype)), metrics)
+        means = jax.tree.map(lambda values: jnp.sum(values) * (1.0 / length.astype(values.dtype)), metrics)
+        last = draw(fill_in(table, drawn, length - 1), keys[length - 1, 0], spec, config)
+        return state, _merge(means, probe(state, last))
 
     def run_seeds(begun: tuple[Any, Any], seeds: Array, table: Any, start: Array, length: Array) -> tuple[Any, Any]:
         def run(begun: tuple[Any, Any], seed: Array) -> tuple[Any, Any]:
@@ -93,6 +97,13 @@ def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Calla
     return jax.jit(chunk, donate_argnums=0)
 
 
+def _merge(metrics: Any, more: Any) -> Any:
+    """Metrics of one method, or those of several settings in a tuple."""
+    if isinstance(metrics, tuple):
+        return tuple(_merge(*both) for both in zip(metrics, more, strict=True))
+    return {**metrics, **more}
+
+
 class SweepMethod(NamedTuple):
     """Several settings of one method as a method of its own: its config, state and metrics are tuples of theirs."""
 
@@ -103,6 +114,10 @@ class SweepMethod(NamedTuple):
 
     def draw(self, table: Any, key: Any, spec: Spec, configs: tuple[Any, ...]) -> Any:
         return getattr(self.method, "draw", base.draw)(table, key, spec, configs[0])
+
+    def probe(self, states: tuple[Any, ...], batch: Any) -> tuple[Metrics, ...]:
+        probe = getattr(self.method, "probe", lambda state, batch: {})
+        return tuple(probe(state, batch) for state in states)
 
     def update(self, states: tuple[Any, ...], batch: Any, key: Any) -> tuple[tuple[Any, ...], tuple[Metrics, ...]]:
         if len(states) == 1:

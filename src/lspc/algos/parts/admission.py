@@ -130,14 +130,13 @@ def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> Recorded
     """For the critics, what they would learn from without a record. For the encoder, a place in the range of eps, one
     of the episodes that it admits, and one of that episode's transitions.
     """
-    size, (place_key, episode_key, row_key) = config.batch_size, jax.random.split(jax.random.fold_in(key, 1), 3)
+    size, keys = config.batch_size, jax.random.split(jax.random.fold_in(key, 1), 3)
     everywhere = jax.random.randint(key, (size,), 0, row_count(record.rows))
-    places = jax.random.uniform(place_key, (size,))
-    levels, chances = (places * LEVELS).astype(jnp.int32), jax.random.uniform(episode_key, (size,))
-    admitted = record.admission
+    places, chances, shares = jax.vmap(lambda each: jax.random.uniform(each, (size,)))(keys)
+    levels, admitted = (places * LEVELS).astype(jnp.int32), record.admission
     episodes = find_episodes(admitted.cumulative, levels, chances)
     lengths = admitted.lengths[levels, episodes]
-    within = jax.random.uniform(row_key, (size,)) * lengths.astype(jnp.float32)
+    within = shares * lengths.astype(jnp.float32)
     chosen = admitted.starts[levels, episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
     both = base.unpack(gather_rows(record.rows, jnp.concatenate([everywhere, chosen])), spec)
     transitions, shown = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))

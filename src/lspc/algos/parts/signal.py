@@ -8,12 +8,12 @@ from lspc.algos.parts.cvae import decode
 from lspc.algos.parts.iql import Twins
 from lspc.nets import MLP
 
-STATES, ACTIONS = 8, 4
-"""States of a batch, and decoded actions in each, that are looked at: few, because every update looks."""
+ACTIONS = 4
+"""Decoded actions in each state of a batch that are looked at."""
 
 
 def latents(size: int) -> Float[Array, "actions latent"]:
-    """The same at every update: looking must not use up what training draws."""
+    """The same every time: looking must not use up what training draws."""
     return jnp.asarray(np.random.default_rng(0).normal(size=(ACTIONS, size)), jnp.float32)
 
 
@@ -25,8 +25,7 @@ def measure_signals(
 ) -> tuple[Array, ...]:
     """Of each pair of twins: how far Q differs between the actions of a state that the decoder knows, in parts of how
     far the twins differ about them. Twins of pure noise give 1."""
-    seen = jnp.repeat(observations[:STATES], ACTIONS, axis=0)
-    states = seen.shape[0] // ACTIONS
+    states, seen = len(observations), jnp.repeat(observations, ACTIONS, axis=0)
     actions = decode(decoder, seen, jnp.tile(latents(latent_dim), (states, 1)))
 
     def measure(twins: Twins) -> Array:

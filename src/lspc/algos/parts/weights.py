@@ -1,5 +1,7 @@
 """Advantage weights, the w in weighted regression: who of the batch is imitated, and how sharply."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -25,16 +27,27 @@ def sharpest_weight(advantage: Float[Array, " batch"], share: float | Array) -> 
     """
     below_best = advantage - jnp.max(advantage)
 
-    def halve(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = bounds
-        middle = 0.5 * (low + high)
-        too_flat = effective_share(jnp.exp(jnp.exp(middle) * below_best)) > share
-        return jnp.where(too_flat, middle, low), jnp.where(too_flat, high, middle)
+    def weigh(log_temperature: Array) -> Array:
+        return jnp.exp(jnp.exp(log_temperature) * below_best)
 
-    # The effective share falls as the temperature rises, so bisection on its logarithm finds it.
-    low, _ = jax.lax.fori_loop(0, 20, halve, (jnp.asarray(-10.0), jnp.asarray(10.0)))
-    weights = jnp.exp(jnp.exp(low) * below_best)
-    return weights / jnp.mean(weights), jnp.exp(low)
+    # The effective share falls as the temperature rises.
+    found = find_last(lambda place: effective_share(weigh(place)) > share, jnp.asarray(-10.0), jnp.asarray(10.0))
+    weights = weigh(found)
+    return weights / jnp.mean(weights), jnp.exp(found)
+
+
+def find_last(holds: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """The last place between `low` and `high` up to which `holds`, to a millionth of the distance between them.
+
+    A bisection in twenty steps of two, taken four at a time: sixteenths are tried side by side, because starting a
+    program for each step takes far longer than the arithmetic.
+    """
+    for _ in range(5):
+        width = (high - low) / 16
+        places = low + width * jnp.arange(1.0, 16.0)
+        reached = jnp.min(jnp.where(jax.vmap(holds)(places), 15.0, jnp.arange(15.0)))  # the first that fails ends it
+        low, high = low + width * reached, low + width * (reached + 1.0)
+    return low
 
 
 def flatten_weights(weights: Float[Array, " batch"], flatness: Float[Array, ""]) -> Float[Array, " batch"]:
@@ -93,16 +106,13 @@ def affordable_weight(
     def weigh(log_temperature: Array) -> Array:
         return safe * jnp.exp(jnp.exp(log_temperature) * below_best)
 
-    def halve(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = bounds
-        middle = 0.5 * (low + high)
-        kept = plain - _weighted_mean(cost_advantage, weigh(middle))
-        affordable = kept >= (1.0 - spend) * gain
-        return jnp.where(affordable, middle, low), jnp.where(affordable, high, middle)
+    def is_affordable(log_temperature: Array) -> Array:
+        kept = plain - _weighted_mean(cost_advantage, weigh(log_temperature))
+        return kept >= (1.0 - spend) * gain
 
-    low, _ = jax.lax.fori_loop(0, 20, halve, (jnp.asarray(-10.0), jnp.log(temperature)))
-    weights = weigh(low)
-    return weights / jnp.maximum(jnp.mean(weights), 1e-12), jnp.exp(low)
+    found = find_last(is_affordable, jnp.asarray(-10.0), jnp.log(temperature))
+    weights = weigh(found)
+    return weights / jnp.maximum(jnp.mean(weights), 1e-12), jnp.exp(found)
 
 
 def _weighted_mean(values: Array, weights: Array) -> Array:
