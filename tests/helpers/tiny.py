@@ -29,6 +29,11 @@ SPEC = Spec(
 )
 
 
+update = eqx.filter_jit(lspc.update)
+update_critics = eqx.filter_jit(lspc.update_critics)
+"""Of LSPC, compiled: for settings that are updated several times."""
+
+
 def linear(weights: Sequence[Sequence[float]], bias: Sequence[float]) -> MLP:
     """x W + b with the numbers given: no hidden layer."""
     values = jnp.asarray(weights, jnp.float32), jnp.asarray(bias, jnp.float32)

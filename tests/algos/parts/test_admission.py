@@ -65,7 +65,7 @@ def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
     state = lspc.init(jax.random.key(0), tiny.SPEC, config)
     places = jnp.linspace(0.1, 0.9, 16)
     batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), places, jnp.float32(manner))
-    critics = lspc.update_critics(state, batch)
+    critics = tiny.update_critics(state, batch)
     shown = lspc.show_transitions(state, critics, batch, jax.random.key(1))
     low, high = config.restriction_range or (0.0, 0.0)
     np.testing.assert_allclose(shown.restrictions, low + (high - low) * places, rtol=1e-6)
@@ -86,7 +86,7 @@ def test_critics_and_cvae_learn_from_all_episodes_and_the_encoder_from_the_admit
         batch = admission.RecordedBatch(
             tiny.batch(seed=everything), tiny.batch(seed=admitted), jnp.linspace(0.1, 0.9, 16), jnp.float32(1.0)
         )
-        return lspc.update(state, batch, jax.random.key(2))[0]
+        return tiny.update(state, batch, jax.random.key(2))[0]
 
     first, other_admitted, other_batch = learn(0, 1), learn(0, 2), learn(3, 1)
     for name in ("reward", "cost", "cvae"):
