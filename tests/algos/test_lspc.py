@@ -30,8 +30,7 @@ FIXED: dict[str, Any] = {"cost_share": None, "reward_share": None}
 """The paper's fixed temperatures instead of ones fitted to the batch."""
 
 
-def state(seed: int = 0, **changes: Any) -> lspc.State:
-    return lspc.init(jax.random.key(seed), tiny.SPEC, tiny.config(**changes))
+state = tiny.lspc_state
 
 
 def forward(net: Any, *inputs: Any) -> NDArray[np.float64]:
@@ -455,7 +454,7 @@ def test_units_make_no_difference(factor: float, stretch: float, offset: float) 
         reward_spread=stretch * 50.0, largest_reward=3 * stretch + abs(offset),
     )  # fmt: skip
     config = tiny.config(cost_mask=0.5)
-    here = tiny.update(lspc.init(jax.random.key(0), tiny.SPEC, config), plain, jax.random.key(1))
+    here = tiny.update(state(cost_mask=0.5), plain, jax.random.key(1))
     masked = replace(config, cost_mask=0.5 * factor)  # said in the user's units
     there = update(lspc.init(jax.random.key(0), spec, masked), other, jax.random.key(1))
     for part in ("reward", "cost", "cvae", "encoder"):
@@ -494,7 +493,7 @@ def test_nothing_follows_a_terminal_state_and_the_mean_step_a_time_out() -> None
 
 
 def test_the_same_key_gives_the_same_numbers_and_another_key_others() -> None:
-    assert tiny.same(state(0), state(0))
+    assert tiny.same(state(0), lspc.init(jax.random.key(0), tiny.SPEC, tiny.config()))
     for part in ("reward", "cost", "cvae", "encoder"):
         first, second = (jax.tree.leaves(eqx.filter(getattr(state(seed), part), eqx.is_array)) for seed in (0, 1))
         assert not np.array_equal(first[0], second[0]), part

@@ -1,6 +1,7 @@
 """Small things the tests of the methods share: nets with known weights, a made-up batch, comparing of pytrees."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -27,6 +28,12 @@ SPEC = Spec(
     reward_spread=50.0,
     cost_return_max=25.0,
 )
+
+
+@cache
+def lspc_state(seed: int = 0, /, **changes: Any) -> lspc.State:
+    """LSPC before its first update, with small networks; made once, since nothing changes a state in place."""
+    return lspc.init(jax.random.key(seed), SPEC, config(**changes))
 
 
 update = eqx.filter_jit(lspc.update)
