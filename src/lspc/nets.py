@@ -95,7 +95,7 @@ def _fresh_adam(net: Any) -> Any:
 @partial(jax.jit, inline=True)  # inside a larger program it is traced once for all nets of a shape
 def _adam_direction(gradient: Any, memory: Any) -> tuple[Any, Any]:
     with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions
-        return optax.scale_by_adam().update(gradient, memory)  # pyrefly: ignore [bad-argument-type]
+        return optax.scale_by_adam().update(gradient, memory)
 
 
 class Learner(eqx.Module, Generic[Net]):
