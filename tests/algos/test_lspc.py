@@ -481,7 +481,7 @@ def test_nothing_follows_a_terminal_state_and_the_mean_step_a_time_out() -> None
         tiny.batch(rewards=rewards, terminated=np.full(16, over), truncated=np.full(16, not over))
         for over in (True, False)
     ]
-    losses = [float(tiny.update(old, batch, jax.random.key(1))[1]["reward/q_loss"]) for batch in ends]
+    losses = [float(update(old, batch, jax.random.key(1))[1]["reward/q_loss"]) for batch in ends]
     batch = old.normaliser.apply_to(ends[0])
     answers = np.stack([np.asarray(net(batch.observations, batch.actions)[:, 0]) for net in old.reward.q.net])
     for loss, worth in zip(losses, (3.0, 3.0 + 0.9 * 0.5 * 10), strict=True):
