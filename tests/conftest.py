@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import helpers.environment
+import helpers.fewer_programs
 import helpers.strict  # before anything of lspc, which it checks as it is imported
 import pytest
 from helpers import needs
@@ -18,6 +19,8 @@ from helpers.data import small_dataset
 
 from lspc.data import Dataset, save
 from lspc.report import drawing
+
+gc.disable()  # until all is imported and collected: hardly any of it is garbage
 
 # A shell that runs the tests in the background makes them, and every program they start, deaf to Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -76,9 +79,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, o
 
 def pytest_collection_finish() -> None:
     """What was imported stays: no need to look through it for garbage while JAX makes millions of small objects."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

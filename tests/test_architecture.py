@@ -108,6 +108,13 @@ def test_every_part_is_in_the_table() -> None:
     assert {part_of(path) for path in ROOT.rglob("*.py")} == set(MAY_IMPORT)
 
 
+def test_every_part_is_on_the_map_for_contributors() -> None:
+    drawn = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Adding one")[0]
+    folders = {f"{path.parent.name}/" for path in ROOT.rglob("*.py") if path.parent != ROOT}
+    modules = {path.name for path in ROOT.glob("*.py") if not path.name.startswith("__")}
+    assert {name for name in folders | modules if name not in drawn} == set()
+
+
 @pytest.mark.parametrize(("part", "forbidden"), NEVER)
 def test_the_table_keeps_the_rules(part: str, forbidden: set[str]) -> None:
     assert not MAY_IMPORT[part] & forbidden

@@ -13,10 +13,14 @@ import pytest
 from lspc import sims
 
 HERE = Path(__file__).parent
-TREES = {path: ast.parse(path.read_text()) for path in sorted(HERE.rglob("*.py"))}
-HOMES = {"", "pytest", "self", *(path.stem for path in TREES if path.parent.name == "helpers")}
+HOMES = {"", "pytest", "self", *(path.stem for path in HERE.glob("helpers/*.py"))}
 """Whose functions are looked into; others may have the same names."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in sorted(HERE.rglob("*.py"))}
 
 
 def name_of(path: Path) -> str:
@@ -65,9 +69,9 @@ def find_checkers(found: list[Function]) -> set[str]:
 
 
 def test_no_test_passes_by_not_raising() -> None:
-    shared = [each for path, tree in TREES.items() if path.parent.name == "helpers" for each in functions(tree)]
+    shared = [each for path, tree in trees().items() if path.parent.name == "helpers" for each in functions(tree)]
     idle = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         ours = list(functions(tree))
         checkers = find_checkers([each for each in (*ours, *shared) if not each.name.startswith("test_")])
         tests = [each for each in ours if each.name.startswith("test_")]
@@ -108,7 +112,7 @@ def unseeded(tree: ast.AST) -> list[str]:
 
 
 def test_every_random_draw_has_a_seed() -> None:
-    assert {name_of(path): found for path, tree in TREES.items() if (found := unseeded(tree))} == {}
+    assert {name_of(path): found for path, tree in trees().items() if (found := unseeded(tree))} == {}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,7 @@ def is_test(module: str) -> bool:
 
 
 def test_tests_import_helpers_never_tests() -> None:
-    assert [(name_of(path), name) for path, tree in TREES.items() for name in imported(tree) if is_test(name)] == []
+    assert [(name_of(path), name) for path, tree in trees().items() for name in imported(tree) if is_test(name)] == []
     assert all(map(is_test, ("test_cli", "tests.helpers", ".helpers", "sims.test_pool", "conftest")))
     assert not any(map(is_test, ("helpers.cli", "pytest", "lspc.training")))
 
@@ -152,7 +156,7 @@ def test_an_unmarked_test_makes_no_world(task: str) -> None:
 def test_the_files_to_begin_with_are_there(request: pytest.FixtureRequest) -> None:
     conftest = request.config.pluginmanager.get_plugin(str(HERE / "conftest.py"))
     assert conftest is not None
-    assert set(conftest.LONG) <= {path.name for path in TREES}
+    assert set(conftest.LONG) <= {path.name for path in trees()}
 
 
 @pytest.mark.process

@@ -83,6 +83,6 @@ def read(path: str | Path, skeleton: Tree) -> Tree:
         raise UserError(f"{path}: unexpected array {sorted(extra)[0]}; it was written for other settings")
     if _read_header(path).get(HASH, _hash_arrays(stored)) != _hash_arrays(stored):
         raise UserError(f"{path}: changed since it was written (its SHA-256 differs); delete it or name another")
-    leaves = [jax.numpy.asarray(stored[name]) for name in wanted]
+    leaves = [jax.device_put(stored[name]) for name in wanted]  # jnp.asarray compiles a program for each shape
     arrays, rest = eqx.partition(skeleton, _is_arraylike)
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), leaves), rest)

@@ -1,6 +1,7 @@
 """The few network shapes all methods share. A network is called on a whole batch: leading axes are free."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
@@ -120,7 +121,13 @@ def average_recent(average: Net, net: Net, updates: Array, averaging: float) -> 
 def _fresh_adam(net: Any) -> Any:
     """Adam before its first step: zeros, made by numpy because JAX would compile a program for each shape."""
     memory = jax.eval_shape(optax.scale_by_adam().init, net)
-    return jax.tree.map(lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)), memory)
+    return jax.tree.map(lambda leaf: jax.device_put(np.zeros(leaf.shape, leaf.dtype)), memory)
+
+
+@partial(jax.jit, inline=True)  # inside a larger program it is traced once for all nets of a shape
+def _adam_direction(gradient: Any, memory: Any) -> tuple[Any, Any]:
+    with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions
+        return optax.scale_by_adam().update(gradient, memory)
 
 
 class Learner(eqx.Module, Generic[Net]):
@@ -139,7 +146,6 @@ class Learner(eqx.Module, Generic[Net]):
         return self.adam.count
 
     def step(self, gradient: Net, learning_rate: float | Array) -> "Learner[Net]":
-        with jax.numpy_dtype_promotion("standard"):  # optax multiplies its whole step count with fractions
-            direction, adam = optax.scale_by_adam().update(gradient, self.adam)  # pyrefly: ignore [bad-argument-type]
+        direction, adam = _adam_direction(gradient, self.adam)
         net = jax.tree.map(lambda weight, change: weight - learning_rate * change, self.net, direction)
         return Learner(net, adam)

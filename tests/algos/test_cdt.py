@@ -52,7 +52,7 @@ def test_attention_by_hand() -> None:
 
 
 def test_the_transformer_sees_the_past_alone_and_no_filling() -> None:
-    net = Transformer(8, 2, 2, key=jax.random.key(0))
+    net = eqx.filter_jit(Transformer(8, 2, 2, key=jax.random.key(0)))
     x = jax.random.normal(jax.random.key(1), (1, 6, 8))
     real, quiet = jnp.array([[0.0, 0, 1, 1, 1, 1]]), Dropout(0.5, None)
     out = net(x, real, quiet)
@@ -77,7 +77,7 @@ def test_losses_by_hand() -> None:
 def test_windows_end_at_the_drawn_step_and_stay_in_its_episode(dataset: Dataset) -> None:
     spec, config = Spec.of(dataset), replace(SMALL, batch_size=512, augment_share=0.0)
     table = cdt.table(dataset, config)
-    windows = cdt.draw(jax.tree.map(jnp.asarray, table), jax.random.key(0), spec, config)
+    windows = jax.tree.map(np.asarray, cdt.draw(jax.tree.map(jnp.asarray, table), jax.random.key(0), spec, config))
     assert windows.observations.shape == (512, 4, 7)
     return_scale, cost_scale = cdt.scales(spec)
     for b in range(0, 512, 37):
@@ -188,7 +188,8 @@ def test_filling_counts_nothing() -> None:
         observations=windows.observations + fill[..., None], actions=windows.actions + fill[..., None],
         wanted=windows.wanted + fill, costs=windows.costs + fill,
     )  # fmt: skip
-    plain, filled = (cdt.total_loss(net, w, jax.random.key(2), config) for w in (windows, other))
+    total_loss = eqx.filter_jit(cdt.total_loss)
+    plain, filled = (total_loss(net, w, jax.random.key(2), config) for w in (windows, other))
     tiny.close(plain, filled)
 
 

@@ -25,13 +25,12 @@ from lspc.tasks import get_task
 from lspc.training import settings
 
 update = lspc.update
-"""Not compiled: op by op the compiler is asked once, a whole update would be compiled for every setting."""
+"""Not compiled: op by op the compiler is asked once. `tiny.update` is compiled, once for each setting."""
 FIXED: dict[str, Any] = {"cost_share": None, "reward_share": None}
 """The paper's fixed temperatures instead of ones fitted to the batch."""
 
 
-def state(seed: int = 0, **changes: Any) -> lspc.State:
-    return lspc.init(jax.random.key(seed), tiny.SPEC, tiny.config(**changes))
+state = tiny.lspc_state
 
 
 def forward(net: Any, *inputs: Any) -> NDArray[np.float64]:
@@ -48,7 +47,7 @@ def report(value: list[float], q: list[float]) -> iql.CriticReport:
 
 
 def learned(nets: lspc.State) -> lspc.CriticOutputs:
-    return lspc.update_critics(nets, tiny.batch())
+    return tiny.update_critics(nets, tiny.batch())
 
 
 def noise(seed: int = 5, size: int = 16) -> Array:
@@ -190,7 +189,7 @@ def test_shares_reach_the_weights_and_point_the_right_way() -> None:
 
 def test_a_step_changes_every_part_and_leaves_the_rest() -> None:
     old = state()
-    new, metrics = update(old, tiny.batch(), jax.random.key(1))
+    new, metrics = tiny.update(old, tiny.batch(), jax.random.key(1))
     for part in ("reward", "cost", "cvae", "encoder"):
         for before, after in zip(
             *(jax.tree.leaves(eqx.filter(getattr(s, part), eqx.is_inexact_array)) for s in (old, new)), strict=True
@@ -200,6 +199,14 @@ def test_a_step_changes_every_part_and_leaves_the_rest() -> None:
     assert tiny.same((old.reward_units, old.cost_units), (new.reward_units, new.cost_units))
     assert {name.split("/")[0] for name in metrics} == {"reward", "cost", "cvae", "encoder"}
     assert all(value.shape == () and np.isfinite(value) for value in metrics.values())
+
+
+PLAIN: dict[str, Any] = {**FIXED, "reference_share": None, "latent_form": "clamp", "kl_weight": 0.5}
+
+
+@pytest.fixture(scope="module")
+def plainly_updated() -> lspc.State:
+    return update(state(**PLAIN), tiny.batch(), jax.random.key(1))[0]
 
 
 @pytest.mark.parametrize(
@@ -215,21 +222,20 @@ def test_a_step_changes_every_part_and_leaves_the_rest() -> None:
         ({"latent_form": "tanh"}, ("reward", "cost", "cvae", "encoder")),
     ],
 )
-def test_a_setting_reaches_only_the_parts_behind_it(change: dict[str, Any], untouched: tuple[str, ...]) -> None:
+def test_a_setting_reaches_only_the_parts_behind_it(
+    change: dict[str, Any], untouched: tuple[str, ...], plainly_updated: lspc.State
+) -> None:
     """The critics do not hear of the policies, nor the CVAE of the latent safety encoder: bit for bit."""
-    base: dict[str, Any] = {**FIXED, "reference_share": None, "latent_form": "clamp", "kl_weight": 0.5}
-    plain, changed = (
-        update(state(**settings), tiny.batch(), jax.random.key(1))[0] for settings in (base, base | change)
-    )
+    changed, _ = update(state(**PLAIN | change), tiny.batch(), jax.random.key(1))
     for part in ("reward", "cost", "cvae", "encoder"):
-        assert tiny.same(getattr(plain, part), getattr(changed, part)) == (part in untouched), part
+        assert tiny.same(getattr(plainly_updated, part), getattr(changed, part)) == (part in untouched), part
 
 
 def test_reward_and_cost_critics_do_not_hear_of_each_other() -> None:
     old, key = state(), jax.random.key(1)
-    plain, _ = update(old, tiny.batch(), key)
-    richer, _ = update(old, tiny.batch(rewards=tiny.batch().rewards + 5), key)
-    costlier, _ = update(old, tiny.batch(costs=1 - tiny.batch().costs), key)
+    plain, _ = tiny.update(old, tiny.batch(), key)
+    richer, _ = tiny.update(old, tiny.batch(rewards=tiny.batch().rewards + 5), key)
+    costlier, _ = tiny.update(old, tiny.batch(costs=1 - tiny.batch().costs), key)
     assert tiny.same(plain.cost, richer.cost)
     assert not tiny.same(plain.reward, richer.reward)
     assert tiny.same(plain.reward, costlier.reward)
@@ -314,7 +320,9 @@ def one_ending(flag: str) -> Batch:
 
 def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
     old, key = valued(state(timeouts_end_episode=False)), jax.random.key(1)
-    going_on, timed_out, ended = (update(old, one_ending(flag), key)[0] for flag in ("", "truncated", "terminated"))
+    going_on, timed_out, ended = (
+        tiny.update(old, one_ending(flag), key)[0] for flag in ("", "truncated", "terminated")
+    )
     for part in ("reward", "cost"):
         assert tiny.same(getattr(going_on, part), getattr(timed_out, part))
         assert not tiny.same(getattr(going_on, part).q, getattr(ended, part).q)
@@ -324,13 +332,13 @@ def test_both_end_where_timeouts_end_episodes() -> None:
     old, key = valued(state(timeouts_end_episode=True)), jax.random.key(1)
     both = tiny.batch(terminated=np.ones(16), truncated=np.ones(16))  # the released code sums them to 2
     timed_out, ended, doubly = (
-        update(old, batch, key)[0] for batch in (one_ending("truncated"), one_ending("terminated"), both)
+        tiny.update(old, batch, key)[0] for batch in (one_ending("truncated"), one_ending("terminated"), both)
     )
     assert tiny.same(ended.reward, doubly.reward)
     assert not tiny.same(timed_out.reward.q, ended.reward.q)  # behind a time-out the mean reward goes on
     for other in (ended, doubly):
         assert tiny.same(timed_out.cost, other.cost)
-    going_on, _ = update(old, one_ending(""), key)
+    going_on, _ = tiny.update(old, one_ending(""), key)
     assert not tiny.same(timed_out.cost.q, going_on.cost.q)
 
 
@@ -446,7 +454,7 @@ def test_units_make_no_difference(factor: float, stretch: float, offset: float) 
         reward_spread=stretch * 50.0, largest_reward=3 * stretch + abs(offset),
     )  # fmt: skip
     config = tiny.config(cost_mask=0.5)
-    here = update(lspc.init(jax.random.key(0), tiny.SPEC, config), plain, jax.random.key(1))
+    here = tiny.update(state(cost_mask=0.5), plain, jax.random.key(1))
     masked = replace(config, cost_mask=0.5 * factor)  # said in the user's units
     there = update(lspc.init(jax.random.key(0), spec, masked), other, jax.random.key(1))
     for part in ("reward", "cost", "cvae", "encoder"):
@@ -486,12 +494,12 @@ def test_nothing_follows_a_terminal_state_and_the_mean_step_a_time_out() -> None
 
 
 def test_the_same_key_gives_the_same_numbers_and_another_key_others() -> None:
-    assert tiny.same(state(0), state(0))
+    assert tiny.same(state(0), lspc.init(jax.random.key(0), tiny.SPEC, tiny.config()))
     for part in ("reward", "cost", "cvae", "encoder"):
         first, second = (jax.tree.leaves(eqx.filter(getattr(state(seed), part), eqx.is_array)) for seed in (0, 1))
         assert not np.array_equal(first[0], second[0]), part
     old = state()
-    a, b, c = (update(old, tiny.batch(), jax.random.key(seed))[0] for seed in (1, 1, 2))
+    a, b, c = (tiny.update(old, tiny.batch(), jax.random.key(seed))[0] for seed in (1, 1, 2))
     assert tiny.same(a, b)
     assert not tiny.same(a.cvae, c.cvae)
     assert not tiny.same(a.encoder, c.encoder)

@@ -13,9 +13,7 @@ from lspc.algos import lspc
 from lspc.algos.parts import cvae, iql
 from lspc.algos.parts.latent_policy import rewarding_latents
 
-
-def state(**changes: Any) -> lspc.State:
-    return lspc.init(jax.random.key(0), tiny.SPEC, tiny.config(**changes))
+state = tiny.lspc_state
 
 
 def test_the_cvae_learns_by_reward_and_the_encoder_by_cost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any, ClassVar
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import onnx
@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from helpers.calibrated import observations, untrained
 from helpers.exported import FEED_FORWARD, open_session, run, shift, untrained_policy
+from jaxtyping import Array
 
 from lspc import algos
 from lspc.algos.base import Policy
@@ -54,9 +55,9 @@ def seen(shifted: Dataset) -> np.ndarray:
 def acted(
     policy: LspcPolicy, seen: np.ndarray, variant: str, at: float, noise: np.ndarray | None = None
 ) -> np.ndarray:
-    zero_noise = np.zeros((len(seen), policy.noise_dim), np.float32)
-    compiled = jax.jit(lambda x, z: policy.act(x, z, variant, jnp.asarray(at)))
-    return np.asarray(compiled(seen, zero_noise if noise is None else noise))
+    noise = np.zeros((len(seen), policy.noise_dim), np.float32) if noise is None else noise
+    act = eqx.filter_jit(type(policy).act)  # which is one program for every eps
+    return np.asarray(act(policy, jnp.asarray(seen), jnp.asarray(noise), variant, jnp.asarray(at)))
 
 
 @pytest.mark.parametrize("at", [0.02, 0.3, 1.0, 2.0])
@@ -168,15 +169,17 @@ def test_the_same_policy_gives_the_same_bytes(policy: LspcPolicy) -> None:
     assert one == other
 
 
-def compiled(policy: Policy) -> Any:
-    return jax.jit(lambda seen, noise: policy(seen, noise, policy.variants[0]))
+def first_actions(policy: Policy, seen: np.ndarray, noise: np.ndarray | None = None) -> Array:
+    """Of the policy to deploy; one program for all weights of a shape."""
+    noise = np.zeros((len(seen), policy.noise_dim), np.float32) if noise is None else noise
+    return eqx.filter_jit(type(policy).__call__)(policy, jnp.asarray(seen), jnp.asarray(noise), policy.variants[0])
 
 
 @pytest.mark.parametrize("method", FEED_FORWARD)
 def test_every_methods_actions_equal_the_policys(shifted: Dataset, method: str) -> None:
     policy, _ = untrained_policy(method, shifted)
     session, seen = open_session(onnx_policies.build(policy, facts={})), observations(300, shifted)
-    wanted = compiled(policy)(seen, np.zeros((300, policy.noise_dim), np.float32))
+    wanted = first_actions(policy, seen)
     (action,) = run(session, ["action"], {"observation": seen})
     np.testing.assert_allclose(action, wanted, **CLOSE)
     assert action.shape == (300, 2)
@@ -190,12 +193,12 @@ def test_every_methods_actions_equal_the_policys(shifted: Dataset, method: str) 
 def test_noise_makes_the_policys_own_random_actions(shifted: Dataset, method: str) -> None:
     """A row of noise for each observation, or one for all; BC has none to take."""
     policy, _ = untrained_policy(method, shifted)
-    session, seen = open_session(onnx_policies.build(policy, facts={})), observations(100, shifted)
-    noise = np.random.default_rng(5).standard_normal((100, policy.noise_dim), dtype=np.float32)
+    session, seen = open_session(onnx_policies.build(policy, facts={})), observations(300, shifted)
+    noise = np.random.default_rng(5).standard_normal((300, policy.noise_dim), dtype=np.float32)
     (sampled,) = run(session, ["action"], {"observation": seen, "noise": noise})
-    np.testing.assert_allclose(sampled, compiled(policy)(seen, noise), **CLOSE)
+    np.testing.assert_allclose(sampled, first_actions(policy, seen, noise), **CLOSE)
     (one_for_all,) = run(session, ["action"], {"observation": seen, "noise": noise[:1]})
-    np.testing.assert_allclose(one_for_all, compiled(policy)(seen, np.tile(noise[:1], (100, 1))), **CLOSE)
+    np.testing.assert_allclose(one_for_all, first_actions(policy, seen, np.tile(noise[:1], (300, 1))), **CLOSE)
     assert np.abs(sampled - one_for_all).max() > 0.02
     fixed = open_session(onnx_policies.build(policy, facts={}, fixed=True))
     assert "noise" not in {tensor.name for tensor in fixed.get_overridable_initializers()}
@@ -213,7 +216,7 @@ def test_every_method_in_other_settings(shifted: Dataset, method: str, settings:
     known = inspect.signature(algos.get(method).Config).parameters
     policy, _ = untrained_policy(method, shifted, **{name: x for name, x in settings.items() if name in known})
     session, seen = open_session(onnx_policies.build(policy, facts={})), observations(50, shifted)
-    wanted = compiled(policy)(seen, np.zeros((50, policy.noise_dim), np.float32))
+    wanted = first_actions(policy, seen)
     np.testing.assert_allclose(run(session, ["action"], {"observation": seen})[0], wanted, **CLOSE)
 
 
@@ -222,7 +225,7 @@ def test_a_fisor_of_the_default_size_is_close_too(shifted: Dataset) -> None:
     size: dict[str, Any] = {"hidden": (256, 256), "actor_width": 256, "actor_blocks": 3, "candidates": 16}
     policy, _ = untrained_policy("fisor", shifted, scale=1.0, **size)
     session, seen = open_session(onnx_policies.build(policy, facts={})), observations(100, shifted)
-    wanted = compiled(policy)(seen, np.zeros((100, policy.noise_dim), np.float32))
+    wanted = first_actions(policy, seen)
     np.testing.assert_allclose(run(session, ["action"], {"observation": seen})[0], wanted, rtol=0, atol=3e-5)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ def constant_fitted_q(spec: Spec, costs: Sequence[float], horizon: int = HORIZON
     return ensemble.stack([one(cost) for cost in costs])
 
 
-def guard_models(spec: Spec, costs: Sequence[float] = (0.25, 0.25), horizon: int = HORIZON) -> GuardModels:
+@cache
+def guard_models(spec: Spec, costs: tuple[float, ...] = (0.25, 0.25), horizon: int = HORIZON) -> GuardModels:
     """Constant predictions, and the data's mean as the one familiar state."""
     landmarks = jnp.tile(jnp.asarray(spec.observation_mean), (LANDMARKS, 1))
     return GuardModels(constant_fitted_q(spec, costs, horizon), landmarks)
@@ -75,9 +77,14 @@ def guard_models(spec: Spec, costs: Sequence[float] = (0.25, 0.25), horizon: int
 
 def untrained(dataset: Dataset, seed: int = 0, **settings: Any) -> LspcPolicy:
     """A small LSPC policy with weights drawn so that its variants act in plainly different ways."""
+    config = algos.get("lspc").Config(**({"hidden": (16, 16), "latent_dim": 4} | settings))
+    return _scaled_policy(Spec.of(dataset), config, seed)
+
+
+@cache
+def _scaled_policy(spec: Spec, config: Any, seed: int) -> LspcPolicy:
     method = algos.get("lspc")
-    config = method.Config(**({"hidden": (16, 16), "latent_dim": 4} | settings))
-    net = method.policy(method.init(jax.random.key(seed), Spec.of(dataset), config))
+    net = method.policy(method.init(jax.random.key(seed), spec, config))
     return jax.tree.map(lambda leaf: 2.0 * leaf if leaf.ndim == 2 else leaf, net)
 
 

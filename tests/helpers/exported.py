@@ -1,6 +1,7 @@
 """Policies of every method to export, untrained, and real onnxruntime to run the files with."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,15 @@ def shift(dataset: Dataset) -> Dataset:
 
 def untrained_policy(name: str, dataset: Dataset, *, scale: float = 2.0, **settings: Any) -> tuple[Policy, Any]:
     """A small policy of this method whose actions vary plainly from state to state, and its settings."""
+    config = small(algos.get(name), **settings)
+    return _scaled_policy(name, Spec.of(dataset), config, scale), config
+
+
+@cache
+def _scaled_policy(name: str, spec: Spec, config: Any, scale: float) -> Policy:
     method = algos.get(name)
-    config = small(method, **settings)
-    net = method.policy(method.init(jax.random.key(1), Spec.of(dataset), config))
-    return jax.tree.map(lambda leaf: scale * leaf if leaf.ndim == 2 else leaf, net), config
+    net = method.policy(method.init(jax.random.key(1), spec, config))
+    return jax.tree.map(lambda leaf: scale * leaf if leaf.ndim == 2 else leaf, net)
 
 
 def leave_run(out: Path, name: str, dataset: Dataset, task: str | None = None, **settings: Any) -> Path:

@@ -71,18 +71,18 @@ def one_update(method: Method, config: Any, dataset: Dataset = DATA, state: Any 
     states = training.init_states(method, SPEC, config, (0,)) if state is None else add_axis(state)
     table = getattr(method, "table", base.table)(dataset, config)
     states, table = devices.replicate((states, table), 1)
-    before = jax.tree.map(jnp.copy, states)  # the loop reuses the memory of what it is given
+    before = first(states)  # now: the loop reuses the memory of what it is given
     chunk = training.make_chunk(cast(Method, SweepMethod(method)), SPEC, (config,))
     (after,), (metrics,) = chunk((states,), jnp.asarray((0,)), table, jnp.asarray(0), length=1)
-    return first(before), first(after), first(metrics)
+    return before, first(after), first(metrics)
 
 
 def add_axis(state: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[None], state)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[None]), state)
 
 
 def first(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[0], tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[0]), tree)  # by numpy: no program for each shape
 
 
 def numbers(tree: Any) -> list[np.ndarray]:

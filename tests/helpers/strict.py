@@ -3,11 +3,8 @@
 Import it before anything of lspc: only what is imported afterwards is checked.
 """
 
-from functools import cache
-
 import jax
 from beartype import BeartypeConf, beartype
-from jax._src.interpreters import mlir
 from jaxtyping import install_import_hook
 
 CHECKED = (
@@ -28,7 +25,3 @@ check_types = beartype(conf=BeartypeConf(is_pep484_tower=True))
 install_import_hook(CHECKED, f"{__name__}.check_types")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-
-# JAX makes a context for every program it lowers, and most programs of a test are a single operation: making them
-# takes about a tenth of the time of all tests. One context serves them all.
-mlir.make_ir_context = cache(mlir.make_ir_context)

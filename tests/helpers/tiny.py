@@ -1,6 +1,7 @@
 """Small things the tests of the methods share: nets with known weights, a made-up batch, comparing of pytrees."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -29,10 +30,21 @@ SPEC = Spec(
 )
 
 
+@cache
+def lspc_state(seed: int = 0, /, **changes: Any) -> lspc.State:
+    """LSPC before its first update, with small networks; made once, since nothing changes a state in place."""
+    return lspc.init(jax.random.key(seed), SPEC, config(**changes))
+
+
+update = eqx.filter_jit(lspc.update)
+update_critics = eqx.filter_jit(lspc.update_critics)
+"""Of LSPC, compiled: for settings that are updated several times."""
+
+
 def linear(weights: Sequence[Sequence[float]], bias: Sequence[float]) -> MLP:
     """x W + b with the numbers given: no hidden layer."""
     values = jnp.asarray(weights, jnp.float32), jnp.asarray(bias, jnp.float32)
-    net = MLP(values[0].shape[0], values[0].shape[1], (), key=jax.random.key(0))
+    net = eqx.filter_eval_shape(MLP, *values[0].shape, (), key=jax.random.key(0))  # nothing is drawn
     return eqx.tree_at(lambda n: (n.layers[0].weight, n.layers[0].bias), net, values)
 
 

@@ -23,8 +23,14 @@ CHUNK = 250
 def init_states(method: "Method | SweepMethod", spec: Spec, config: Any, seeds: Sequence[int]) -> Any:
     """One state per seed, stacked along a new first axis."""
     states = [method.init(jax.random.fold_in(jax.random.key(seed), 0), spec, config) for seed in seeds]
+    leaves = _stack([jax.tree.leaves(state) for state in states])
+    return jax.tree.unflatten(jax.tree.structure(states[0]), leaves)
+
+
+@jax.jit  # leaf by leaf it would be several programs for each shape
+def _stack(states: list[list[Array]]) -> list[Array]:
     # With a type said, none is "weak": what a chunk returns never is, and would be compiled for once more.
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves, dtype=leaves[0].dtype), *states)
+    return [jnp.stack(leaves, dtype=leaves[0].dtype) for leaves in zip(*states, strict=True)]
 
 
 def make_source(method: "Method | SweepMethod", table: Any, spec: Spec, config: Any, seeds: Sequence[int]) -> Source:

@@ -252,7 +252,7 @@ def _split_seeds(states: Any, seeds: Sequence[int]) -> Iterator[tuple[int, Any]]
     """Each seed's state, on the default device whichever one it was trained on."""
     gathered = jax.tree.map(np.asarray, states)
     for i, seed in enumerate(seeds):
-        yield seed, jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), gathered)
+        yield seed, jax.tree.map(lambda leaf, i=i: jax.device_put(leaf[i]), gathered)
 
 
 @contextmanager

@@ -89,10 +89,10 @@ def test_manner_is_what_the_halves_of_an_episode_share() -> None:
 @pytest.mark.parametrize("manner", [0.0, 0.4, 1.0])
 def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
     config = tiny.config(record_share=0.25)
-    state = lspc.init(jax.random.key(0), tiny.SPEC, config)
+    state = tiny.lspc_state(record_share=0.25)
     places = jnp.linspace(0.1, 0.9, 16)
     batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), places, jnp.float32(manner))
-    critics = lspc.update_critics(state, batch)
+    critics = tiny.update_critics(state, batch)
     shown = lspc.show_transitions(state, critics, batch, jax.random.key(1))
     low, high = config.restriction_range or (0.0, 0.0)
     np.testing.assert_allclose(shown.restrictions, low + (high - low) * places, rtol=1e-6)
@@ -106,14 +106,13 @@ def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
 
 
 def test_critics_and_cvae_learn_from_all_episodes_and_the_encoder_from_the_admitted() -> None:
-    config = tiny.config(record_share=0.25)
-    state = lspc.init(jax.random.key(0), tiny.SPEC, config)
+    state = tiny.lspc_state(record_share=0.25)
 
     def learn(everything: int, admitted: int) -> lspc.State:
         batch = admission.RecordedBatch(
             tiny.batch(seed=everything), tiny.batch(seed=admitted), jnp.linspace(0.1, 0.9, 16), jnp.float32(1.0)
         )
-        return lspc.update(state, batch, jax.random.key(2))[0]
+        return tiny.update(state, batch, jax.random.key(2))[0]
 
     first, other_admitted, other_batch = learn(0, 1), learn(0, 2), learn(3, 1)
     for name in ("reward", "cost", "cvae"):
@@ -177,7 +176,7 @@ def test_the_record_is_not_asked_unless_wanted() -> None:
     assert isinstance(lspc.table(dataset, tiny.config(record_share=None)), np.ndarray)
     batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), jnp.linspace(0.1, 0.9, 16), jnp.float32(1.0))
     for changes in ({"roles": "converse"}, {"restriction_range": None}):
-        state = lspc.init(jax.random.key(0), tiny.SPEC, tiny.config(**changes))
+        state = tiny.lspc_state(**changes)
         shown = lspc.show_transitions(state, critics := lspc.update_critics(state, batch), batch, jax.random.key(1))
         assert shown.critics is critics
 

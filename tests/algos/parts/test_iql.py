@@ -28,10 +28,13 @@ def critic(seed: int = 0) -> iql.Critic:
     return iql.init(jax.random.key(seed), tiny.OBSERVATION, tiny.ACTION, (8, 8))
 
 
+update = eqx.filter_jit(iql.update)
+
+
 def step(critic: iql.Critic, config: iql.CriticConfig, **changes: Any) -> tuple[iql.Critic, iql.CriticReport]:
     batch = tiny.batch(**changes)
     signal = batch.costs if config.is_cost else batch.rewards
-    return iql.update(
+    return update(
         critic, batch.observations, batch.actions, signal, batch.next_observations, batch.terminated, FAR, config
     )
 

@@ -1,6 +1,7 @@
 """Advantage weights, the w in weighted regression: who of the batch is imitated, and how sharply."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ def effective_share(weights: Float[Array, " batch"]) -> Float[Array, ""]:
     return jnp.sum(weights) ** 2 / (weights.size * jnp.sum(weights**2) + 1e-12)
 
 
+@partial(jax.jit, inline=True)  # a loop outside of a program would be compiled at every call
 def sharpest_weight(advantage: Float[Array, " batch"], share: float | Array) -> tuple[Float[Array, " batch"], Array]:
     """exp(temperature * advantage) with the temperature at which the effective share of the batch is `share`.
 
@@ -86,6 +88,7 @@ def mask_costly(
     return jnp.where(allowed, weights, 0.0) / kept
 
 
+@partial(jax.jit, inline=True)
 def affordable_weight(
     safe: Float[Array, " batch"],
     cost_advantage: Float[Array, " batch"],
