@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jaxtyping import Array
 
-from lspc.algos.parts.weights import advantage_weight, affordable_weight, effective_share, sharpest_weight
+from lspc.algos.parts.weights import advantage_weight, affordable_weight, effective_share, find_last, sharpest_weight
 
 sharpest = jax.jit(sharpest_weight)
 quickly = settings(max_examples=20, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
@@ -50,6 +50,12 @@ def test_sharpest_weight_does_not_see_scale_or_shift(scale: float, shift: float,
     moved, its_temperature = sharpest(scale * (values + shift), share)
     np.testing.assert_allclose(moved, plain, rtol=5e-3, atol=1e-3)
     assert its_temperature * scale == pytest.approx(float(temperature), rel=5e-3)
+
+
+@pytest.mark.parametrize("last", [-10.0, -9.99, 0.0, 3.3, 10.0])
+def test_the_last_place_is_found_to_a_millionth_of_the_way(last: float) -> None:
+    found = find_last(lambda place: place <= last, jnp.asarray(-10.0), jnp.asarray(10.0))
+    assert last - 20 / 16**5 - 1e-5 <= float(found) <= last
 
 
 def test_a_smaller_share_is_sharper_and_favours_the_better() -> None:
