@@ -180,13 +180,16 @@ def evaluation_table(rows: "Sequence[Summary]", name: str) -> Table:
             style="bold" if row.average_cost.mean < 1 else None,
         )
     table.caption = (
-        "Bold: safe, mean cost below 1. In brackets: 95 % interval over seeds and episodes. % over: episodes over "
-        f"each budget. % of best: share of the reward of the data's best episode within {thresholds[0]}."
+        "Bold: safe, mean cost below 1. In brackets: 95 % interval over seeds and episodes, unless all are alike. "
+        "% over: episodes over each budget. % of best: share of the reward of the data's best episode within "
+        f"{thresholds[0]}."
     )
     return table
 
 
 def _interval(interval: "Interval") -> str:
+    if math.isclose(interval.low, interval.high, abs_tol=1e-9):  # one episode, or all alike: no spread to speak of
+        return f"{interval.mean:.2f}"
     return f"{interval.mean:.2f}\n[dim]\\[{interval.low:.2f},{interval.high:.2f}]"
 
 
