@@ -58,9 +58,7 @@ def evaluate(
         tables = evaluation.evaluate_runs(
             runs, on, own={"cost_key": cost_key, "horizon": horizon} if any(map(is_own, on)) else None,
             budgets=budgets, dataset=dataset, episodes=episodes, variants=policies, modes=actions,
-            restrictions=restrictions, guards=guard, seeds=seeds, workers=workers,
-            on_start=lambda what, count: bars.restart("evaluating", count, what),
-            on_episode=lambda: bars.advance("evaluating"), on_trouble=bars.warn,
+            restrictions=restrictions, guards=guard, seeds=seeds, workers=workers, **terminal.show_evaluation(bars),
         )  # fmt: skip
     if json:
         listed = {name: [asdict(row) for row in rows] for name, rows in tables.items()}

@@ -157,6 +157,15 @@ def show_training(bars: Bars, total: int, bar: str = "training") -> "Callable[[T
     return show
 
 
+def show_evaluation(bars: Bars, bar: str = "evaluating") -> dict[str, Any]:
+    """Listeners for `lspc.evaluate` that count episodes."""
+    return {
+        "on_start": lambda what, count: bars.restart(bar, count, what),
+        "on_episode": lambda: bars.advance(bar),
+        "on_trouble": bars.warn,
+    }
+
+
 def evaluation_table(rows: "Sequence[Summary]", name: str) -> Table:
     """Two lines per policy, so that it fits in 80 columns: what was measured, then its interval."""
     what = "reward as it is, cost normalised" if is_own(name) else "reward and cost, normalised"
