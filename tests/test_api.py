@@ -156,7 +156,7 @@ def test_calibrate_pilot_and_evaluate_show_a_bar_or_tell_the_caller(
     assert out == ""
     assert all(told in err for told in ("calibrating", "pilot", "75%", "evaluating", "1/7"))
     heard: list[tuple[str, int, int]] = []
-    lspc.calibrate("run", on_stage=lambda *told: heard.append(told))
+    lspc.calibrate("run", on_stage=lambda what, done, total: heard.append((what, done, total)))
     lspc.pilot("run", 10)
     assert heard == [("models", 3, 4)]
     assert capsys.readouterr().err == ""

@@ -37,7 +37,7 @@ def test_what_train_proposes_next_works_here(
     algo: str, task: str | None, installed: bool, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sims, "is_installed", lambda task: installed)
-    assert _next_command(algo, task and get_task(task), [Path("a"), Path("b")]) == expected
+    assert _next_command(algo, get_task(task) if task else None, [Path("a"), Path("b")]) == expected
 
 
 @pytest.mark.simulator
