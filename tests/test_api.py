@@ -1,16 +1,18 @@
 """The library and the command line are one: the same file gives the same settings, whichever trains."""
 
 import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 from helpers.data import small_dataset
 
 import lspc
-from lspc import cli, data
+from lspc import api, cli, data
 from lspc.algos import METHODS
 from lspc.runs import Run
 from lspc.tasks import get_task
@@ -130,3 +132,31 @@ def test_progress_is_a_bar_on_standard_error(
     assert out == ""
     assert "training" in err
     assert "100%" in err
+
+
+def test_calibrate_pilot_and_evaluate_show_a_bar_or_tell_the_caller(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tell_stages(*_: Any, on_stage: Callable[[str, int, int], None], **__: Any) -> Any:
+        on_stage("models", 3, 4)
+        return MagicMock()
+
+    def tell_episodes(*_: Any, on_start: Any, on_episode: Any, **__: Any) -> Any:
+        on_start("LSPC-O", 7)
+        on_episode()
+        return {"task": []}
+
+    monkeypatch.setattr(api, "calibrate_run", tell_stages)
+    monkeypatch.setattr(api, "run_pilot", tell_stages)
+    monkeypatch.setattr(api.evaluation, "evaluate_runs", tell_episodes)
+    lspc.calibrate("run", progress=True)
+    lspc.pilot("run", 10, progress=True)
+    lspc.evaluate("run", progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert all(told in err for told in ("calibrating", "pilot", "75%", "evaluating", "1/7"))
+    heard: list[tuple[str, int, int]] = []
+    lspc.calibrate("run", on_stage=lambda what, done, total: heard.append((what, done, total)))
+    lspc.pilot("run", 10)
+    assert heard == [("models", 3, 4)]
+    assert capsys.readouterr().err == ""

@@ -50,7 +50,7 @@ def test_a_missing_simulator_is_optional_and_comes_with_its_command(
 
 def test_the_simulators_of_a_later_python_are_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.sys, "version_info", (3, 13, 0, "final", 0))
-    assert doctor.install_command(SUITES["bullet"]).startswith("python3.11 -m venv NAME: ")
+    assert doctor.install_command(SUITES["bullet"]).startswith("needs Python 3.11: ")
 
 
 def test_missing_packages_are_told_with_the_version_to_get(monkeypatch: pytest.MonkeyPatch) -> None:

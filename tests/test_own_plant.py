@@ -109,10 +109,10 @@ def test_training_on_own_data_proposes_calibration(
     data = ["--data", plant[0] / "tank.hdf5"]
     told = cli("train", *data, *TINY, "--out", tmp_path / "run")
     assert told.returncode == 0, told.stderr
-    assert f"done: lspc calibrate {tmp_path / 'run'} --budget COST" in told.stderr
+    assert f"done; next: lspc calibrate {tmp_path / 'run'} --budget COST" in told.stderr
     small = ["--algo", "bc", "--steps", "5", "--batch-size", "8", "--hidden", "8"]
     other = cli("train", *data, *small, "--out", tmp_path / "bc")
-    assert f"done: lspc evaluate {tmp_path / 'bc'} --on MODULE:CALLABLE" in other.stderr
+    assert f"done; next: lspc evaluate {tmp_path / 'bc'} --on MODULE:CALLABLE" in other.stderr
     narrow = cli("train", *data, *small, "--action-bounds", "0", "40", "--out", tmp_path / "narrow")
     assert narrow.returncode == 1
     assert "outside [0, 40]" in narrow.stderr

@@ -111,4 +111,4 @@ def test_the_core_works_on_later_pythons(
     told = json.loads(pythons.run(inside, "-m", "lspc", "doctor", "--json", cwd=tmp_path).stdout)
     found = {check["name"]: check for check in told}
     assert found["extra: deploy"]["ok"]
-    assert "no wheels for later Pythons" in found["simulator: bullet"]["fix"]
+    assert "no wheels for later versions" in found["simulator: bullet"]["fix"]

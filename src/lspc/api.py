@@ -10,7 +10,7 @@ from typing import Any
 from lspc import algos, calibration, evaluation, fitting, training
 from lspc.calibration.certificate import Certificate, run_pilot
 from lspc.calibration.choosing import check_budget
-from lspc.calibration.run import calibrate_run
+from lspc.calibration.run import OnStage, calibrate_run
 from lspc.data import Bounds, Dataset
 from lspc.data import load as load_dataset
 from lspc.data import save as save_dataset
@@ -181,6 +181,7 @@ def evaluate(
     budgets: Sequence[float] = (),
     episodes: int = 20,
     dataset: Dataset | None = None,
+    progress: bool = False,
     **options: Any,
 ) -> list[evaluation.Summary]:
     """Roll out a run's policies in the simulator: one row per policy, below that of the data's own behaviour.
@@ -188,29 +189,44 @@ def evaluate(
     `on` is an environment of your own in place of a task: `gym:Pendulum-v1`, `module:callable`, or the class or
     function that makes it; `cost_key` is where its `info` holds the cost, `horizon` the most steps of an episode (the
     data's longest unless given). The data are those the run learned from unless given; where they are gone there is
-    no such row. Other options are those of `lspc.evaluation.evaluate`.
+    no such row. `progress` shows a bar. Other options are those of `lspc.evaluation.evaluate`, such as `on_episode`,
+    which hears of every finished one.
     """
     own: dict[str, Any] = {"cost_key": cost_key, "horizon": horizon}
     if callable(on):
         on, importable = name_factory(factory := on)
         own["factory"] = None if importable else factory
     name = on or task
-    tables = evaluation.evaluate_runs(
-        [run], [name] if name else [], own=own if name and is_own(name) else None, budgets=budgets, dataset=dataset,
-        episodes=episodes, **options,
-    )  # fmt: skip
+    with ExitStack() as stack:
+        if progress:
+            from lspc.report import terminal
+
+            bars = stack.enter_context(terminal.progress(counted=True))
+            options = terminal.show_evaluation(bars) | options
+        tables = evaluation.evaluate_runs(
+            [run], [name] if name else [], own=own if name and is_own(name) else None, budgets=budgets,
+            dataset=dataset, episodes=episodes, **options,
+        )  # fmt: skip
     return next(iter(tables.values()))
 
 
 def calibrate(
-    run: str | Path, dataset: Dataset | None = None, *, seed: int | None = None, updates: int = 6_000
+    run: str | Path,
+    dataset: Dataset | None = None,
+    *,
+    seed: int | None = None,
+    updates: int = 6_000,
+    progress: bool = False,
+    on_stage: OnStage | None = None,
 ) -> calibration.Calibration:
     """Predict cost and reward at every eps from the data the run learned from, looked for where it was unless given.
 
     `.choose(budget)` gives the eps for a budget. `updates` are those of the predicting networks; a curve that was
-    made with as many lies beside the policy and is used again.
+    made with as many lies beside the policy and is used again. `progress` shows a bar; `on_stage` hears what it is
+    at, how much of it is done, and all of it.
     """
-    return calibrate_run(run, dataset, seed=seed, updates=updates).calibration
+    with _hear_stages("calibrating", progress, on_stage) as hear:
+        return calibrate_run(run, dataset, seed=seed, updates=updates, on_stage=hear).calibration
 
 
 def pilot(
@@ -219,10 +235,26 @@ def pilot(
     *,
     task: str | None = None,
     logs: Mapping[float, Dataset] | None = None,
+    progress: bool = False,
+    on_stage: OnStage | None = None,
     **options: Any,
 ) -> Certificate:
     """Prove with real episodes, in the simulator or from `logs` by eps, that an episode costs at most the budget.
 
-    `.restriction` is the certified eps, or none; the other options are those of `lspc pilot`.
+    `.restriction` is the certified eps, or none. `progress` shows a bar; `on_stage` hears the eps, its episodes so
+    far, and how many it may have. The other options are those of `lspc pilot`.
     """
-    return run_pilot(run, budget, task=task, logs=logs, **options)[0]
+    with _hear_stages("pilot", progress, on_stage) as hear:
+        return run_pilot(run, budget, task=task, logs=logs, on_stage=hear, **options)[0]
+
+
+@contextmanager
+def _hear_stages(bar: str, progress: bool, on_stage: OnStage | None) -> Generator[OnStage]:
+    """Who hears of stages: the caller, else a bar if one is wanted, else nobody."""
+    if on_stage or not progress:
+        yield on_stage or (lambda what, done, total: None)
+        return
+    from lspc.report import terminal
+
+    with terminal.progress() as bars:
+        yield lambda what, done, total: bars.show(bar, done, total, what)

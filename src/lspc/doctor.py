@@ -100,28 +100,28 @@ def find_requirements() -> dict[str, dict[str, str]]:
 
 
 def _package(name: str, requirement: str) -> Check:
-    return _look_into(name, lambda: _versions([name]), f"{pip()} install '{requirement}'")
+    return _look_into(name, lambda: _version(name), f"{pip()} install '{requirement}'")
 
 
 def _extra(name: str, packages: Sequence[str]) -> Check:
-    return _look_into(f"extra: {name}", lambda: _versions(packages), f"{pip()} install 'lspc[{name}]'", optional=True)
+    def look() -> str:
+        return ", ".join(f"{package} {_version(package)}" for package in packages)
+
+    return _look_into(f"extra: {name}", look, f"{pip()} install 'lspc[{name}]'", optional=True)
 
 
-def _versions(packages: Sequence[str]) -> str:
-    found = []
-    for name in packages:
-        try:
-            found.append(f"{name} {version(name)}" if len(packages) > 1 else version(name))
-        except PackageNotFoundError as error:
-            raise RuntimeError(f"{name} is not installed") from error
-    return ", ".join(found)
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError as error:
+        raise RuntimeError(f"{name} is not installed") from error
 
 
 def install_command(suite: Suite) -> str:
     """What installs the simulator of a suite, or the Python that could."""
     if sys.version_info[:2] > NEWEST_PYTHON:
         newest = ".".join(map(str, NEWEST_PYTHON))
-        return f"python{newest} -m venv NAME: its packages have no wheels for later Pythons"
+        return f"needs Python {newest}: its packages have no wheels for later versions"
     first = f"{pip()} install 'lspc[{suite.extra}]'"
     return f"{first} && {pip()} install --no-deps {' '.join(suite.alone)}" if suite.alone else first
 

@@ -39,7 +39,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(cli: Cli, short: Path, data_f
     before = contents(short)
     done = cli("train", "--data", data_file, "--out", short, *SMALL, "--steps", "300", "--seeds", "0", "1")
     assert done.returncode == 0
-    assert f"{short}: finished already, with 300 updates; more --steps go on with it" in done.stderr
+    assert f"{short}: already finished, with 300 updates; a larger --steps continues it" in done.stderr
     assert contents(short) == before
 
 
@@ -51,7 +51,7 @@ def test_more_steps_go_on_and_end_where_asking_at_once_ends(
     (short / layout.EVALUATIONS).write_text("")
     assert cli("train", "--out", whole, *asked, "--steps", "600").returncode == 0
     told = cli("train", "--out", short, *asked, "--steps", "600", "--dry-run")
-    assert f"{short}: goes on from update 300 to 600 (it was to have 300)" in told.stdout
+    assert f"{short}: continues from update 300 to 600 (it was started with 300)" in told.stdout
     assert Run.open(short).steps == 300
     done = cli("train", "--out", short, *asked, "--steps", "600")
     assert done.returncode == 0, done.stderr

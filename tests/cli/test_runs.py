@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from helpers.cli import TINY, Cli
 
-from lspc import files
+from lspc import files, sims
+from lspc.cli.train import _next_command
 from lspc.runs import Run
+from lspc.tasks import get_task
 
 
 def test_train_says_where_each_setting_came_from(trained: tuple[Path, str]) -> None:
@@ -15,11 +17,27 @@ def test_train_says_where_each_setting_came_from(trained: tuple[Path, str]) -> N
     assert "  steps = 10  (user)" in said
     assert "  restriction = 0.6  (task BallRun)" in said
     assert "  scale_signals = False  (preset paper)" in said
-    assert "done: lspc evaluate" in said
+    assert "done; next: lspc evaluate" in said
     described = Run.open(out)
     assert described.task == "BallRun"
     assert described.seeds == (0, 2)
     assert described.provenance["latent_dim"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("algo", "task", "installed", "expected"),
+    [
+        ("lspc", "BallRun", True, "lspc evaluate a b"),
+        ("lspc", "BallRun", False, "lspc calibrate a --budget COST"),
+        ("lspc", None, True, "lspc calibrate a --budget COST"),
+        ("bc", None, True, "lspc evaluate a b --on MODULE:CALLABLE"),
+    ],
+)
+def test_what_train_proposes_next_works_here(
+    algo: str, task: str | None, installed: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sims, "is_installed", lambda task: installed)
+    assert _next_command(algo, get_task(task) if task else None, [Path("a"), Path("b")]) == expected
 
 
 @pytest.mark.simulator

@@ -51,7 +51,7 @@ def trained(cli: Cli, log: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     out = tmp_path_factory.mktemp("runs") / "tank"
     done = cli("train", "--data", log, *OPENING, "--out", out, *TINY)
     assert done.returncode == 0, done.stderr
-    assert "done: lspc calibrate" in done.stderr
+    assert "done; next: lspc calibrate" in done.stderr
     return out
 
 

@@ -373,6 +373,16 @@ def test_the_share_of_episodes_over_the_budget_is_clopper_and_pearson_s(browser:
         assert browser.run(f"shareAtMost({over}, {of})") == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [("[0, 50, 100]", ["0", "50", "100"]), ("[177.8, 178, 178.2]", ["177.8", "178.0", "178.2"]),
+     ("[12345, 12346]", ["12345", "12346"])],
+)  # fmt: skip
+def test_no_two_ticks_of_an_axis_read_alike(browser: Browser, plant: Path, values: str, labels: list[str]) -> None:
+    browser.open(plant)
+    assert browser.run(f"tickLabels({values})") == labels
+
+
 def test_print_is_on_white_without_controls(browser: Browser, plant: Path) -> None:
     browser.open(plant, dark=True)
     browser.call("Emulation.setEmulatedMedia", media="print")

@@ -1,5 +1,6 @@
 """Texts of the user are shown as they are: neither rich's markup nor a terminal's escapes in them do anything."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,10 @@ from helpers.cli import Cli
 
 from lspc import data
 from lspc.data import Dataset
+from lspc.evaluation import behaviour
 from lspc.report import terminal
+from lspc.runs.statistics import Interval
+from lspc.tasks import get_task
 
 NASTY = "c/[/]y[red]\x1b]0;title\x07"
 
@@ -31,3 +35,12 @@ def test_such_an_option_is_no_traceback(cli: Cli, tmp_path: Path) -> None:
     done = cli("inspect", tmp_path / "[/]\x1b[31m.hdf5")
     assert done.returncode == 1
     assert "[/]\\x1b[31m.hdf5: there is no such file" in done.stderr
+
+
+def test_episodes_that_are_all_alike_get_no_interval(dataset: Dataset, capsys: pytest.CaptureFixture[str]) -> None:
+    several = behaviour(dataset, get_task("BallRun"))
+    alone = replace(several, reward=Interval(0.25, 0.25, 0.25), average_cost=Interval(0.5, 0.5, 0.5))
+    terminal.output().print(terminal.evaluation_table([several], "BallRun"))
+    assert f"[{several.reward.low:.2f},{several.reward.high:.2f}]" in capsys.readouterr().out
+    terminal.output().print(terminal.evaluation_table([alone], "BallRun"))
+    assert "0.25,0.25" not in capsys.readouterr().out

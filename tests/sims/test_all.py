@@ -122,7 +122,7 @@ def test_a_missing_simulator_is_one_line_and_exit_code_1(package: str, task: str
     code = WITHOUT.format(package=package, arguments=arguments)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    expected = f"lspc: {task} needs {package}, which is missing: `lspc doctor` says how to install it\n"
+    expected = f"lspc: {task} needs {package} (not installed): `lspc doctor` says what to do\n"
     assert (done.stdout, done.stderr) == ("", expected)
 
 

@@ -219,7 +219,7 @@ def test_the_command_line_sweeps_and_measures(cli: Cli, data_file: Path, tmp_pat
     done = cli(*arguments, "--sweep", "reward_share=0.1,0.4", "--evaluate-every", "6", "--evaluate-episodes", "1")
     assert done.returncode == 0, done.stderr
     first, second = (out / f"reward_share={value}" for value in (0.1, 0.4))
-    assert f"done: lspc evaluate {first} {second}" in done.stderr
+    assert f"done; next: lspc evaluate {first} {second}" in done.stderr
     for run, value in ((first, 0.1), (second, 0.4)):
         assert Run.open(run).config == files.as_json(asdict(replace(BASE, reward_share=value)))
         assert Run.open(run).provenance["reward_share"] == "user"

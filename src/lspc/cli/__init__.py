@@ -19,7 +19,7 @@ VERBS = {
     "inspect": ("data", "check a dataset and show what is in it"),
     "convert": ("data", "write a dataset in another format"),
     "collect": ("data", "make a dataset in a simulator"),
-    "fit": ("fit", "all of it: from logs to a policy for a cost budget, and a report"),
+    "fit": ("fit", "from logs to a policy for a cost budget, and a report"),
     "train": ("train", "learn a policy from a dataset"),
     "evaluate": ("evaluate", "measure a run's policies in the simulator"),
     "calibrate": ("calibrate", "choose eps for a cost budget, from data alone"),
@@ -33,8 +33,8 @@ VERBS = {
     "theory": ("theory", "check the paper's bounds on finite CMDPs"),
     "algos": ("lists", "list the methods"),
     "tasks": ("lists", "list the benchmark's tasks"),
-    "runs": ("lists", "list runs: what they are, how far, what they cost"),
-    "completion": ("completion", "print what makes a shell complete lspc's verbs and options"),
+    "runs": ("lists", "list runs: settings, progress, measured cost and reward"),
+    "completion": ("completion", "print the script that completes verbs and options in a shell"),
     "doctor": ("lists", "say what is installed, and how to get what is missing"),
 }
 """The verb -> the module here that holds a function of that name, and one line about it."""
@@ -48,11 +48,12 @@ usage: lspc VERB ...        (lspc VERB --help explains each)
 
 Every verb also takes
   --config FILE   options from a TOML file (steps = 500); the command line's win
-  --quiet         no progress bars and no notes; results, warnings and errors stay
+  --quiet         no progress bars or notes; results, warnings and errors stay
 
 A first run:
-  lspc train --preset cpu --out runs/first      learns from the bundled BallCircle data
-  lspc evaluate runs/first                      measures LSPC-S and LSPC-O in real physics
+  lspc fit logs.csv --budget 10 --out model    from your logs, no simulator
+  lspc train --preset cpu --out runs/first     from the bundled BallCircle data
+  lspc report runs/first                       a page about what was learned
 """
 
 

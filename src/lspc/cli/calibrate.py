@@ -26,7 +26,7 @@ def calibrate(
 
     It learns dynamics models from the data and tries LSPC-O in them.
 
-    Held-out episodes tell how far they can be trusted; no simulator is needed.
+    Held-out episodes show how far to trust them; no simulator is needed.
 
     The result stays with the policy: policy.act(observation, budget=10).
 
@@ -34,7 +34,7 @@ def calibrate(
 
     Args:
         run: The folder of a finished LSPC run.
-        budget: The cost an episode may have; one or several.
+        budget: The most that an episode may cost on average; one or several.
         risk: Bound the chance that an episode exceeds the budget, such as 0.05, instead of the mean.
         data: The dataset.
         seed: Which training seed's policy.

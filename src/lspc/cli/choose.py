@@ -26,7 +26,7 @@ def choose(
 
     Args:
         runs: Folders of finished runs that learned from the same data.
-        budget: The cost that an episode may have on average.
+        budget: The most that an episode may cost on average.
         data: The dataset.
         seed: Which training seed's policies.
         updates: Gradient updates of the models.

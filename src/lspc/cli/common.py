@@ -21,22 +21,22 @@ def shown(metavar: str, default: str = "") -> Any:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a log's numbers are: see docs/data.md."""
+    """How to read the log (docs/data.md)."""
 
-    columns: Annotated[tuple[str, ...], shown("ROLE=COLUMN ...", "what their names say")] = ()
+    columns: Annotated[tuple[str, ...], shown("ROLE=COLUMN ...", "by their names")] = ()
     """A table's columns, such as observations='temp_*' actions=valve reward=yield episode=batch, or a TOML file."""
     cost: Annotated[str | None, shown("EXPRESSION")] = None
     """The cost as a column or an expression of columns, such as "temp > 80"."""
     drop_missing: Json = False
     """Leave out rows of a table with missing values, and cut episodes there and where the step counter jumps."""
     continuous: Json = False
-    """Take actions that look discrete (few whole numbers) for continuous ones."""
+    """Treat actions that look discrete (a few whole numbers) as continuous."""
     action_bounds: Annotated[
-        tuple[float, ...], shown("LOW HIGH ...", "the file's, else -1 1, else the data's least and most")
+        tuple[float, ...], shown("LOW HIGH ...", "the file's, else -1 1, else the range in the data")
     ] = ()
-    """The least and the most of the actions: a pair for all of them or one for each."""
+    """Lowest and highest value of the actions: one pair for all of them or one for each."""
     filter: Annotated[tuple[str, ...], shown("NAME=NUMBER ...")] = ()
-    """Learn from a part of the episodes, such as max-cost=20 subsample=0.5; docs/data.md has them all."""
+    """Filter the data, such as max-cost=20 subsample=0.5; a name that does not exist lists all of them."""
     filter_seed: Annotated[int, shown("INT", "0")] = 0
     """Random seed of the filters."""
     offline: Json = False

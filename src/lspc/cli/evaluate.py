@@ -35,11 +35,11 @@ def evaluate(
     """Measure a run's policies in the simulator, beside the data's own behaviour.
 
     Args:
-        runs: One or more run folders; their last checkpoint is what counts.
+        runs: One or more run folders; their last checkpoint is used.
         on: Tasks with the run's observations and actions, or your own environment: gym:ID or MODULE:CALLABLE.
         cost_key: Where your own environment's info holds the cost of a step.
-        horizon: Most steps of an episode in your own environment.
-        budgets: The costs of an episode to judge by, from now on.
+        horizon: Maximum number of steps of an episode in your own environment.
+        budgets: Cost budgets to judge by; remembered for later commands.
         episodes: Episodes per policy and training seed.
         policies: Which of the run's policies, such as LSPC-O.
         actions: How actions are chosen: deterministic, sampled, or both.
@@ -58,9 +58,7 @@ def evaluate(
         tables = evaluation.evaluate_runs(
             runs, on, own={"cost_key": cost_key, "horizon": horizon} if any(map(is_own, on)) else None,
             budgets=budgets, dataset=dataset, episodes=episodes, variants=policies, modes=actions,
-            restrictions=restrictions, guards=guard, seeds=seeds, workers=workers,
-            on_start=lambda what, count: bars.restart("evaluating", count, what),
-            on_episode=lambda: bars.advance("evaluating"), on_trouble=bars.warn,
+            restrictions=restrictions, guards=guard, seeds=seeds, workers=workers, **terminal.show_evaluation(bars),
         )  # fmt: skip
     if json:
         listed = {name: [asdict(row) for row in rows] for name, rows in tables.items()}
@@ -92,7 +90,7 @@ def render(
         seed: Which training seed.
         on: The task to film on, or your own environment: gym:ID or MODULE:CALLABLE.
         cost_key: Where your own environment's info holds the cost of a step.
-        horizon: Most steps of an episode in your own environment.
+        horizon: Maximum number of steps of an episode in your own environment.
         budget: The cost budget drawn in.
         sampled: Draw actions at random instead of the deterministic ones.
     """

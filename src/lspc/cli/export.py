@@ -17,7 +17,7 @@ def export(
     """Write a policy as one ONNX file, with a card that says what it is.
 
     Args:
-        run: The folder of a finished run, of any method but cdt (it remembers its episode).
+        run: The folder of a finished run, of any method but cdt, which depends on the episode's history.
         out: The file to write; its card gets the same name with .md.
         budget: LSPC only: fix the eps that `lspc calibrate` chose for this cost of an episode.
         seed: Which training seed's policy.

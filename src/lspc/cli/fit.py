@@ -26,13 +26,13 @@ def fit(
 ) -> None:
     """Learn a policy for a cost budget from logs: train, calibrate, export, report.
 
-    Killed at any point, the same command continues; another budget takes seconds.
+    If it is killed, the same command continues; another budget takes seconds.
 
-    Where the logs allow no policy for the budget it says why; the exit code is 1.
+    If the logs support no policy for the budget, it says why and exits with 1.
 
     Args:
         log: The dataset, as for `lspc train --data`.
-        budget: The cost an episode may have.
+        budget: The most that an episode may cost on average.
         out: The folder: the run, policy.onnx, its card policy.md, and report.html.
         preset: A named group of settings; cpu takes minutes on two cores.
         task: The task, for its settings.

@@ -71,7 +71,7 @@ def runs(
 ) -> None:
     """List the runs in folders: how far they are, their measured cost and reward.
 
-    Below each stand the settings in which runs of its method are not all alike.
+    Below each run are the settings that differ between runs of its method.
 
     Args:
         folders: Run folders, or folders with runs in or below them.

@@ -33,7 +33,7 @@ def pilot(
 
     Args:
         run: The folder of a finished LSPC run.
-        budget: The cost an episode may have on average.
+        budget: The most that an episode may cost on average.
         on: The simulator's task, for episodes that are run now.
         log: Episodes that were recorded elsewhere, one file for each eps.
         restrictions: The eps to try in the simulator.

@@ -37,13 +37,13 @@ class TrainOptions:
     hold_out: float = 0.0
     """Share of the episodes that is not learned from, such as 0.2; `lspc calibrate` checks its predictions on it."""
     evaluate_every: Annotated[int | None, shown("INT")] = None
-    """Measure the policies every so many updates, for `lspc figure training-curves`."""
+    """Evaluate the policies after every so many updates, for `lspc figure training-curves`."""
     evaluate_episodes: int = 5
     """Episodes of each such measurement."""
     device: Annotated[Literal["cpu", "gpu", "tpu"] | None, shown("KIND", "what JAX finds best")] = None
     """Compute on: cpu, gpu or tpu."""
     dry_run: Json = False
-    """Only check everything, and say what would be done."""
+    """Check everything and say what would be done, but do nothing."""
     track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()
     """Also send the metrics to: tensorboard, wandb, csv."""
 
@@ -94,11 +94,15 @@ def train(arguments: Sequence[str]) -> None:
             evaluate_episodes=options.evaluate_episodes, trackers=options.track,
             on_progress=None if finished else show_training(bars, config.steps), **given,
         )  # fmt: skip
-    if task or options.algo != "lspc":
-        runs = " ".join(map(str, foreseen))
-        terminal.note(f"done: lspc evaluate {runs}{'' if task else ' --on MODULE:CALLABLE'}")
-    else:  # LSPC needs no simulator to say what it will cost
-        terminal.note(f"done: lspc calibrate {next(iter(foreseen))} --budget COST")
+    terminal.note(f"done; next: {_next_command(options.algo, task, list(foreseen))}")
+
+
+def _next_command(algo: str, task: Task | None, runs: Sequence[Path]) -> str:
+    from lspc import sims
+
+    if algo == "lspc" and (task is None or not sims.is_installed(task)):  # it needs no simulator to predict its cost
+        return f"lspc calibrate {runs[0]} --budget COST"
+    return f"lspc evaluate {' '.join(map(str, runs))}{'' if task else ' --on MODULE:CALLABLE'}"
 
 
 def _parse(arguments: Sequence[str]) -> tuple[TrainOptions, Task | None, dict[str, Any]]:

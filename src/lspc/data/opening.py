@@ -23,7 +23,7 @@ class Opening:
     drop_missing: bool = False
     """Of a table: leave out rows with missing values, which are refused otherwise, and cut their episodes there."""
     continuous: bool = False
-    """Take actions that look discrete (few whole numbers) for continuous ones."""
+    """Treat actions that look discrete (a few whole numbers) as continuous."""
     action_bounds: Given | Bounds | None = None
     """(low, high) for every action alike or such a pair for each; unless given, the file's metadata name them, or
     they are [-1, 1] or, where the actions lie far outside that, the least and the most in the data."""

@@ -60,6 +60,7 @@ def _draw_choice(axes: Axes, choice: Choice, place: float) -> None:
         textcoords="offset points",
         fontsize=9,
         color=BUDGET_COLOUR,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},  # over the line of a budget just above
     )
     if choice.restriction is not None and choice.cost is not None:
         axes.plot([choice.restriction], [choice.cost.high], "v", color=BUDGET_COLOUR, ms=8)

@@ -157,6 +157,15 @@ def show_training(bars: Bars, total: int, bar: str = "training") -> "Callable[[T
     return show
 
 
+def show_evaluation(bars: Bars, bar: str = "evaluating") -> dict[str, Any]:
+    """Listeners for `lspc.evaluate` that count episodes."""
+    return {
+        "on_start": lambda what, count: bars.restart(bar, count, what),
+        "on_episode": lambda: bars.advance(bar),
+        "on_trouble": bars.warn,
+    }
+
+
 def evaluation_table(rows: "Sequence[Summary]", name: str) -> Table:
     """Two lines per policy, so that it fits in 80 columns: what was measured, then its interval."""
     what = "reward as it is, cost normalised" if is_own(name) else "reward and cost, normalised"
@@ -180,13 +189,16 @@ def evaluation_table(rows: "Sequence[Summary]", name: str) -> Table:
             style="bold" if row.average_cost.mean < 1 else None,
         )
     table.caption = (
-        "Bold: safe, mean cost below 1. In brackets: 95 % interval over seeds and episodes. % over: episodes over "
-        f"each budget. % of best: share of the reward of the data's best episode within {thresholds[0]}."
+        "Bold: safe, mean cost below 1. In brackets: 95 % interval over seeds and episodes, unless all are alike. "
+        "% over: episodes over each budget. % of best: share of the reward of the data's best episode within "
+        f"{thresholds[0]}."
     )
     return table
 
 
 def _interval(interval: "Interval") -> str:
+    if math.isclose(interval.low, interval.high, abs_tol=1e-9):  # one episode, or all alike: no spread to speak of
+        return f"{interval.mean:.2f}"
     return f"{interval.mean:.2f}\n[dim]\\[{interval.low:.2f},{interval.high:.2f}]"
 
 

@@ -166,10 +166,10 @@ class Run:
             return Foreseen(f"a new run of {self.steps} updates")
         done = there.updates_done()
         if there.steps < self.steps:
-            return Foreseen(f"goes on from update {done} to {self.steps} (it was to have {there.steps})")
+            return Foreseen(f"continues from update {done} to {self.steps} (it was started with {there.steps})")
         if there.is_finished():
-            return Foreseen(f"finished already, with {self.steps} updates; more --steps go on with it", True)
-        return Foreseen(f"goes on from update {done} of {self.steps}")
+            return Foreseen(f"already finished, with {self.steps} updates; a larger --steps continues it", True)
+        return Foreseen(f"continues from update {done} of {self.steps}")
 
     def check_same(self, wanted: Mapping[str, Any]) -> None:
         """Refuse to go on in this run's folder with a run of another identity."""

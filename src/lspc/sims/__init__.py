@@ -61,9 +61,7 @@ def make(task: Task | str, *, pictures: bool = True) -> Simulator:
         return OwnSimulator(task, pictures)
     suite = SUITES[task.suite]
     if missing := missing_packages(suite):
-        raise UserError(
-            f"{task.name} needs {' and '.join(missing)}, which is missing: `lspc doctor` says how to install it"
-        )
+        raise UserError(f"{task.name} needs {' and '.join(missing)} (not installed): `lspc doctor` says what to do")
     try:
         return _adapter(suite)(task, pictures)
     except ImportError as error:

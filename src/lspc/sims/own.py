@@ -120,7 +120,7 @@ def _make_registered(name: str, options: dict[str, Any]) -> Any:
     try:
         import gymnasium
     except ImportError as error:
-        raise UserError(f"gym:{name} needs gymnasium, which is missing: pip install gymnasium") from error
+        raise UserError(f"gym:{name} needs gymnasium (not installed): pip install gymnasium") from error
     try:
         return gymnasium.make(name, **options)
     except gymnasium.error.Error as error:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers.tables import COLUMNS, COST, plant_log
 
@@ -159,3 +160,29 @@ def test_a_proposal_opens_the_log(tmp_path: Path) -> None:
     columns = [str(tmp_path / "log.toml"), "observations=temp_*"]
     dataset = load(tmp_path / "log.parquet", columns=columns, cost=COST)
     assert dataset.fingerprint == load(plant_log(), columns=COLUMNS, cost=COST).fingerprint
+
+
+def test_a_proposal_finds_the_counter_and_what_it_counts_whatever_their_names(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    log = plant_log()
+    shifts, minutes, rows = 3, 5, 15
+    table = {
+        "shift": np.repeat(np.arange(shifts), minutes),
+        "minute": np.tile(np.arange(1, minutes + 1), shifts),
+        "crew": np.zeros(rows),
+        "team": np.repeat([0, 1, 0], minutes),
+        "temp": log["temp_a"][:rows],
+    }
+
+    def propose(columns: dict[str, Any]) -> str:
+        pyarrow.parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+        return propose_columns(read_table(tmp_path / "log.parquet"))
+
+    text = propose(table)
+    assert 'episode = "shift"' in text
+    assert 'step = "minute"' in text
+    assert '"crew",' in text.split("actions")[0]
+    lost = {**table, "minute": np.r_[table["minute"][:-1], 9]}
+    assert 'step = "minute"' not in propose(lost)

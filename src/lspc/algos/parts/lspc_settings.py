@@ -41,15 +41,13 @@ class Config:
     safety_spend: float = 0.5
     """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
     record_share: float | None = 0.25
-    """At each eps LSPC-O imitates recorded episodes that cost little enough, mostly this share of them, the rewarding
-    ones; none (and with one eps, and in the converse): the critics alone choose."""
+    """LSPC-O imitates episodes cheap enough for its eps, mostly this best share of them; none: single actions."""
     search: float = 0.0
     """Weight of the critics' values of LSPC-O's own actions, beside the imitation loss; 0: none."""
     caution: float = 4.0
     """Penalty in the search, at eps 0, on actions whose Q_c exceeds V_c; it falls to 0 at the largest eps."""
     averaging: float | None = 10.0
-    """The acting decoder and encoder are weight averages over about the last 1/10 of all updates (with 10), because
-    single updates differ in how they act; none: the weights of the last update."""
+    """Act with weights averaged over about the last 1/averaging of all updates; none: with those of the last one."""
     kl_weight: float = 0.5
     """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"
@@ -57,7 +55,7 @@ class Config:
     restriction: float = 1.0
     """eps of LSPC-O unless asked for another: its latents stay inside (-restriction, restriction)."""
     restriction_range: tuple[float, float] | None = (0.02, 2.0)
-    """The encoder learns every eps in this range, beyond 1 with ever less care; none: that one restriction only."""
+    """The encoder is trained for every eps in this range; none: for the one restriction only."""
     safe_restriction: float = 0.25
     """eps of LSPC-S."""
     latent_form: Literal["clamp", "tanh", "truncated"] = "truncated"

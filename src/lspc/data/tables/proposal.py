@@ -4,8 +4,11 @@ import json
 import re
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lspc.data.tables.columns import CONVENTIONS, SEVERAL, find_by_name
-from lspc.data.tables.table import Table, Unusable
+from lspc.data.tables.table import Column, Table, Unusable
 
 HINTS: dict[str, tuple[str, ...]] = {
     "reward": ("reward", "rewards", "yield", "profit", "score"),
@@ -55,7 +58,7 @@ def _comment(table: Table, name: str, after: str = "") -> str:
 
 
 def _guess(table: Table) -> dict[str, list[str]]:
-    """Names that are understood anyway, then hints; numbers that are left are observations."""
+    """Names that are understood anyway, hints, a counter and what it counts; other numbers are observations."""
     roles: dict[str, list[str]] = {}
     free = list(table.columns)
 
@@ -74,6 +77,11 @@ def _guess(table: Table) -> dict[str, list[str]]:
         if role not in roles:
             fitting = [name for name in free if _fits(table, name, role, words)]
             take(role, fitting if role in SEVERAL else fitting[:1])
+    if "step" not in roles:
+        take("step", [name for name in free if len(_restarts(table.columns[name]))][:1])
+    if "episode" not in roles and "step" in roles:
+        restarts = _restarts(table.columns[roles["step"][0]])
+        take("episode", [name for name in free if _changes_only_at(table.columns[name], restarts)][:1])
     if "observations" not in roles:
         numbers = [name for name in free if table.columns[name].kind in ("number", "boolean")]
         take("observations", [name for name in numbers if not table.columns[name].missing.all()])
@@ -86,3 +94,21 @@ def _fits(table: Table, name: str, role: str, words: Sequence[str]) -> bool:
     if column.kind not in kinds:
         return False
     return column.kind == "time" or bool({part.lower() for part in re.findall(r"[A-Za-z][a-z]*", name)} & set(words))
+
+
+def _restarts(column: Column) -> NDArray[np.int64]:
+    """The rows at which a counter begins again; none if the column is no counter that does."""
+    values = column.values
+    if column.kind != "number" or column.missing.any() or len(values) == 0:
+        return np.array([], np.int64)
+    rows = np.flatnonzero(np.diff(values) != 1) + 1
+    counts = (values[rows] == values[0]) & (values[rows - 1] > values[0])  # a constant begins again in every row
+    return rows if counts.all() else rows[:0]
+
+
+def _changes_only_at(column: Column, rows: NDArray[np.int64]) -> bool:
+    """Whether a column has another value from each of these rows on, and there alone."""
+    if column.kind not in ("number", "text") or column.missing.any() or not len(rows):
+        return False
+    changes = np.flatnonzero(column.values[1:] != column.values[:-1]) + 1
+    return np.array_equal(changes, rows) and len(np.unique(column.values)) == len(rows) + 1

@@ -36,6 +36,14 @@ function ticks(low, high, count) {
   return found;
 }
 
+// The ticks' labels: three digits, or as many as tell one from the next.
+function tickLabels(values) {
+  const labels = values.map(short);
+  if (new Set(labels).size === values.length) return labels;
+  const digits = Math.max(0, Math.ceil(-Math.log10(values[1] - values[0]) - 1e-9));
+  return values.map((value) => value.toFixed(digits).replace("-", "−"));
+}
+
 // The range of `values` with some air, from zero if that is near.
 function extent(values, air = 0.06) {
   const there = values.filter((value) => Number.isFinite(value));
@@ -128,10 +136,12 @@ function chart(host, describe) {
 }
 
 function axes(plot, spec) {
-  for (const value of spec.y.ticks ?? ticks(...spec.y.range, Math.max(2, Math.round((plot.bottom - plot.top) / 45)))) {
+  const heights = spec.y.ticks ?? ticks(...spec.y.range, Math.max(2, Math.round((plot.bottom - plot.top) / 45)));
+  const labels = tickLabels(heights);
+  for (const [place, value] of heights.entries()) {
     const y = plot.y(value);
     plot.add("line", { class: "grid", x1: plot.left, x2: plot.right, y1: y, y2: y });
-    plot.add("text", { x: plot.left - 7, y: y + 4, "text-anchor": "end" }, short(value));
+    plot.add("text", { x: plot.left - 7, y: y + 4, "text-anchor": "end" }, labels[place]);
   }
   for (const value of ticks(...spec.x.range, Math.max(3, Math.round((plot.right - plot.left) / 90)))) {
     plot.add("text", { x: plot.x(value), y: plot.bottom + 17, "text-anchor": "middle" }, short(value));

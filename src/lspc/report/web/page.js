@@ -126,7 +126,7 @@ function policies(body) {
     const scaled = { mean: row.cost.mean / limit, low: row.cost.low / limit, high: row.cost.high / limit };
     const two = (interval) => [number(interval.mean), interval.low === null ? null : el("small", {}, `${number(interval.low)} … ${number(interval.high)}`)];
     const cells = [
-      [logged ? sample(LOGGED.shape, painted(LOGGED.colour, false)) : swatch(row.name), row.name, el("small", {}, logged ? `${row.episodes} logged episodes` : `${row.episodes} episodes`)],
+      [logged ? sample(LOGGED.shape, painted(LOGGED.colour, false)) : swatch(row.name), row.name, el("small", {}, `${row.episodes}${logged ? " logged" : ""} ${row.episodes === 1 ? "episode" : "episodes"}`)],
       two(row.reward), two(scaled), two(row.cost), [percent(over / points.length), el("small", {}, `at most ${percent(shareAtMost(over, points.length))}`)], share === null ? "–" : percent(share),
       [badge(level), " ", el("span", { class: `tone ${level}` }, LEVELS[level].words), best ? el("span", { class: "best", title: "the most reward among the safe, or within 0.05 of it" }, " ★ best") : null],
     ];

@@ -156,11 +156,12 @@ function atWhichBudget(row) {
 }
 function howSure(row) {
   const each = row.episodes / row.seeds;
-  const seeds = row.seeds === 1 ? "1 training seed" : `${row.seeds} training seeds`;
-  const told = [`With 95 % confidence for each end, the mean cost is ${between(row.cost)}: ${seeds}, ${short(each)} ${each === 1 ? "episode" : "episodes"} each, and no episode can cost more than ${short(view().largest)}.`];
+  const episodes = `${short(each)} ${each === 1 ? "episode" : "episodes"}`;
+  const based = row.seeds === 1 ? `${episodes} of 1 training seed` : `${row.seeds} training seeds, ${episodes} each`;
+  const told = [`The mean cost is ${between(row.cost)}, with 95 % confidence in each of the two ends (${based}; no episode can cost more than ${short(view().largest)}).`];
   const needed = judge(row.cost) === "likely" ? episodesNeeded(row.cost.mean, budget(), view().largest) : null;
   if (needed > row.episodes) told.push(`About ${needed.toLocaleString("en")} episodes like these would be needed to be sure of this budget.`);
-  if (row.seeds === 1) told.push("It speaks of this one training only; `--seeds 0 1 2` shows how much training itself varies.");
+  if (row.seeds === 1) told.push("This is about one training run only; `--seeds 0 1 2` shows how much training runs differ.");
   return coded(told.join(" "));
 }
 function othersWords(others) {
