@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import Json, open_dataset, print_json, shown
+from lspc.cli.common import Switch, open_dataset, print_json, shown
 
 
 def pilot(
@@ -23,7 +23,7 @@ def pilot(
     test: Literal["betting", "hoeffding-bentkus"] = "betting",
     seed: Annotated[int | None, shown("INT", "the run's first")] = None,
     workers: Annotated[int | None, shown("INT", "one per core")] = None,
-    json: Json = False,
+    json: Switch = False,
 ) -> None:
     """Prove with real episodes that an episode costs at most the budget on average.
 
