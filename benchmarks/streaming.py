@@ -4,7 +4,7 @@
 
 It makes the file (uncompressed HDF5). One process that believes it has `--memory` gigabytes (LSPC_MEMORY) opens it,
 another as much of the same data as memory is sure to hold: how many rows a table in memory has hardly changes its
-speed. They train in turn, so that what else the machine does disturbs both alike. Before each turn the system forgets
+speed. They train in turn, so that what else the machine does disturbs both alike. After each chunk the system forgets
 what it had cached of the big data, as it would where the memory really is that small. The file is deleted.
 """
 
@@ -69,29 +69,32 @@ def serve(path: Path, chunks: int, preset: str) -> None:
         "seconds_to_open": round(time.perf_counter() - began, 1),
     })  # fmt: skip
     for _ in sys.stdin:
-        forget_cached()
-        speeds, used = train(dataset, chunks, preset)
-        computed = 1000 * np.diff(used)[NOT_COUNTED - 1 :] / CHUNK
+        speeds, computed = train(dataset, chunks, preset)
         answer({
-            "updates_per_second": [round(speed, 2) for speed in speeds[NOT_COUNTED:]],
-            "cpu_milliseconds_per_update": computed.round(2).tolist(),
+            "updates_per_second": [round(each, 2) for each in speeds[NOT_COUNTED:]],
+            "cpu_milliseconds_per_update": [round(1000 * each / CHUNK, 2) for each in computed[NOT_COUNTED:]],
             "peak_resident_gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
         })  # fmt: skip
 
 
 def train(dataset: Any, chunks: int, preset: str) -> tuple[list[float], list[float]]:
-    """After each chunk: updates per second, and the seconds that this process has computed so far."""
+    """Of each chunk: updates per second, and the seconds that all threads of this process computed."""
     import lspc
 
-    speeds, used = [], []
+    speeds: list[float] = []
+    computed: list[float] = []
+    forget_cached()
+    began = [time.process_time()]
 
     def note(now: Any) -> None:
         speeds.append(now.updates_per_second)
-        used.append(time.process_time())
+        computed.append(time.process_time() - began[-1])
+        forget_cached()
+        began.append(time.process_time())
 
     with tempfile.TemporaryDirectory() as out:
         lspc.train(dataset, Path(out) / "run", preset=preset, steps=CHUNK * chunks, on_progress=note)
-    return speeds, used
+    return speeds, computed
 
 
 def answer(told: dict[str, Any]) -> None:
