@@ -117,7 +117,7 @@ def test_pilot_turns_recorded_episodes_into_a_certificate(
     table = tmp_path / "dear.csv"
     save(dataset.select([order[-1]] * 20), table)
     table.write_text(table.read_text().replace("cost", "leak", 1))
-    done = cli("pilot", out, "--budget", "10", "--log", f"1={table}", "--columns", "cost=leak", "--json")
+    done = cli("pilot", out, "--budget", "10", "--log", f"1={table}", "--columns", "cost=leaks", "--json")
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["restriction"] is None
     done = cli("pilot", out, "--budget", "10", "--log", "dear.hdf5")
