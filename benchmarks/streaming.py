@@ -160,6 +160,40 @@ def measure(folder: Path, chosen: argparse.Namespace) -> Iterator[tuple[str, Any
         yield f"ratio_by_{figure}", round(float(ratio), 3)
 
 
+def measure_gather(folder: Path, gigabytes: float, turns: int = 3) -> dict[str, Any]:
+    """Rows per second from a disk of which nothing is cached, asked for together and one after the other.
+
+    They lie as far apart as those of a chunk of 250 batches of 256 do in 20 GB.
+    """
+    from lspc.data import mapped
+
+    rng = np.random.default_rng(0)
+    length, block = int(gigabytes * 1e9 / 8 / OBSERVATIONS), 20_000
+    arrays = mapped.map_arrays([((length, OBSERVATIONS), "f4")] * 2, folder)
+    noise = rng.standard_normal((block, OBSERVATIONS), np.float32)
+    for start in range(0, length, block):
+        for array in arrays:
+            array[start : start + block] = noise[: length - start]
+        mapped.release(*arrays)
+    rows = np.sort(rng.integers(length, size=int(3200 * gigabytes)))
+    ahead, found = mapped._read_ahead, {"together": [], "one after the other": []}
+    for _ in range(turns):
+        for way, ask in (("together", ahead), ("one after the other", lambda *_: None)):
+            mapped._read_ahead = ask
+            forget_cached()
+            began, computed = time.perf_counter(), time.process_time()
+            for array in arrays:
+                mapped.gather(array, rows)
+            seconds = time.perf_counter() - began
+            found[way].append({
+                "rows_per_second": round(len(rows) / seconds),
+                "cpu_microseconds_per_row": round(1e6 * (time.process_time() - computed) / len(rows), 1),
+            })  # fmt: skip
+            print(way, found[way][-1], file=sys.stderr, flush=True)
+    mapped._read_ahead = ahead
+    return {"rows": len(rows), **found}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=20.0, help="size of the file")
@@ -175,6 +209,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=2, help="how often both are measured")
     parser.add_argument("--preset", default="cpu")
     parser.add_argument("--folder", type=Path, help="where the file goes; beside it lies the working copy")
+    parser.add_argument("--gather", action="store_true", help="only how fast rows come from the disk; no training")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -189,7 +224,11 @@ def main() -> None:
         f"--chunks {chosen.chunks} --pairs {chosen.pairs} --preset {chosen.preset}",
     }
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-        record |= measure(Path(folder), chosen)
+        if chosen.gather:
+            record["command"] = f"python benchmarks/streaming.py --gather --gigabytes {chosen.gigabytes:g}"
+            record |= measure_gather(Path(folder), chosen.gigabytes)
+        else:
+            record |= measure(Path(folder), chosen)
     print(json.dumps(record, indent=2))
     if chosen.json:
         files.write_json(chosen.json, record)
