@@ -176,9 +176,10 @@ def measure_gather(folder: Path, gigabytes: float, turns: int = 3) -> dict[str, 
             array[start : start + block] = noise[: length - start]
         mapped.release(*arrays)
     rows = np.sort(rng.integers(length, size=int(3200 * gigabytes)))
-    ahead, found = mapped._read_ahead, {"together": [], "one after the other": []}
+    ways: dict[str, Any] = {"together": mapped._read_ahead, "one after the other": lambda *_: None}
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for _ in range(turns):
-        for way, ask in (("together", ahead), ("one after the other", lambda *_: None)):
+        for way, ask in ways.items():
             mapped._read_ahead = ask
             forget_cached()
             began, computed = time.perf_counter(), time.process_time()
@@ -190,7 +191,7 @@ def measure_gather(folder: Path, gigabytes: float, turns: int = 3) -> dict[str, 
                 "cpu_microseconds_per_row": round(1e6 * (time.process_time() - computed) / len(rows), 1),
             })  # fmt: skip
             print(way, found[way][-1], file=sys.stderr, flush=True)
-    mapped._read_ahead = ahead
+    mapped._read_ahead = ways["together"]
     return {"rows": len(rows), **found}
 
 
