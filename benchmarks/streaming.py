@@ -2,9 +2,10 @@
 
     python benchmarks/streaming.py --gigabytes 20 --json results/streaming.json
 
-It makes the file (uncompressed HDF5), opens and trains on it in a process of its own that believes it has `--memory`
-gigabytes (LSPC_MEMORY), then trains on as much of the same data as memory is sure to hold, and deletes the file. How
-many rows a table in memory has hardly changes its speed, so the second is what the first is measured against.
+It makes the file (uncompressed HDF5). One process that believes it has `--memory` gigabytes (LSPC_MEMORY) opens it,
+another as much of the same data as memory is sure to hold: how many rows a table in memory has hardly changes its
+speed. They train in turn, so that what else the machine does disturbs both alike. After each chunk the system forgets
+what it had cached of the big data, as it would where the memory really is that small. The file is deleted.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,18 @@ OBSERVATIONS, ACTIONS, STEPS = 72, 2, 1000
 """As CarGoal1 has them."""
 ROW_BYTES = 4 * (2 * OBSERVATIONS + ACTIONS + 2) + 2
 BLOCK = 100
+"""Episodes that are written together."""
+CHUNK = 250
+NOT_COUNTED = 2
+"""Chunks: the first one compiles, and meanwhile the rows of the second are gathered."""
 
 
 def make_file(path: Path, gigabytes: float) -> int:
-    """Episodes of noise, written a block at a time; returns how many transitions there are."""
+    """Episodes of noise, the same in every block but for their order; returns how many transitions there are."""
     episodes = max(int(gigabytes * 1e9 / ROW_BYTES / STEPS) // BLOCK, 1) * BLOCK
     rng = np.random.default_rng(0)
     shapes = {"observations": (OBSERVATIONS,), "next_observations": (OBSERVATIONS,), "actions": (ACTIONS,)}
+    noise = rng.standard_normal((BLOCK, STEPS + 1, OBSERVATIONS), np.float32)
     with h5py.File(path, "w") as file:
         rows = episodes * STEPS
         for name in ("observations", "next_observations", "actions", "rewards", "costs"):
@@ -40,7 +47,7 @@ def make_file(path: Path, gigabytes: float) -> int:
             file.create_dataset(name, (rows,), "?")
         for start in range(0, rows, BLOCK * STEPS):
             part = slice(start, start + BLOCK * STEPS)
-            path_taken = rng.standard_normal((BLOCK, STEPS + 1, OBSERVATIONS), np.float32)
+            path_taken = noise[rng.permutation(BLOCK)]
             file["observations"][part] = path_taken[:, :-1].reshape(-1, OBSERVATIONS)
             file["next_observations"][part] = path_taken[:, 1:].reshape(-1, OBSERVATIONS)
             file["actions"][part] = rng.uniform(-1, 1, (BLOCK * STEPS, ACTIONS))
@@ -51,43 +58,141 @@ def make_file(path: Path, gigabytes: float) -> int:
     return rows
 
 
-def measure(path: Path, chunks: int, preset: str) -> dict[str, Any]:
-    """Open the file and train on it, in this process."""
+def serve(path: Path, chunks: int, preset: str) -> None:
+    """Open the file, then train on it whenever a line comes in; every answer is a line of JSON."""
     import lspc
 
     began = time.perf_counter()
     dataset = lspc.load_dataset(path)
-    opened = time.perf_counter()
+    answer({
+        "streamed": dataset.is_mapped, "transitions": dataset.transitions,
+        "seconds_to_open": round(time.perf_counter() - began, 1),
+    })  # fmt: skip
+    for _ in sys.stdin:
+        speeds, computed = train(dataset, chunks, preset)
+        answer({
+            "updates_per_second": [round(each, 2) for each in speeds[NOT_COUNTED:]],
+            "cpu_milliseconds_per_update": [round(1000 * each / CHUNK, 2) for each in computed[NOT_COUNTED:]],
+            "peak_resident_gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
+        })  # fmt: skip
+
+
+def train(dataset: Any, chunks: int, preset: str) -> tuple[list[float], list[float]]:
+    """Of each chunk: updates per second, and the seconds that all threads of this process computed."""
+    import lspc
+
     speeds: list[float] = []
+    computed: list[float] = []
+    forget_cached()
+    began = [time.process_time()]
+
+    def note(now: Any) -> None:
+        speeds.append(now.updates_per_second)
+        computed.append(time.process_time() - began[-1])
+        forget_cached()
+        began.append(time.process_time())
+
     with tempfile.TemporaryDirectory() as out:
-        lspc.train(
-            dataset, Path(out) / "run", preset=preset, steps=250 * chunks,
-            on_progress=lambda now: speeds.append(now.updates_per_second),
+        lspc.train(dataset, Path(out) / "run", preset=preset, steps=CHUNK * chunks, on_progress=note)
+    return speeds, computed
+
+
+def answer(told: dict[str, Any]) -> None:
+    print(json.dumps(told), flush=True)
+
+
+def forget_cached() -> None:
+    """Drop what the system has cached of this process's working copies: files without a name."""
+    for name in os.listdir("/proc/self/fd"):
+        place = Path("/proc/self/fd", name)
+        if place.exists() and place.stat().st_nlink == 0 and place.is_file():
+            os.fsync(int(name))
+            os.posix_fadvise(int(name), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+class Worker:
+    """A process that serves one file."""
+
+    def __init__(self, path: Path, memory: float, chosen: argparse.Namespace) -> None:
+        command = [sys.executable, __file__, "--serve", path, "--chunks", chosen.chunks, "--preset", chosen.preset]
+        self._process = subprocess.Popen(
+            [str(word) for word in command], env={**os.environ, "LSPC_MEMORY": str(memory)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-    return {
-        "streamed": dataset.is_mapped,
-        "transitions": dataset.transitions,
-        "seconds_to_open": round(opened - began, 1),
-        "updates_per_second": [round(speed, 1) for speed in speeds[1:]],  # the first one compiles
-        "peak_resident_gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
-    }
+        self.opened = self._read()
+        print(self.opened, file=sys.stderr, flush=True)
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        raise RuntimeError(f"the process ended with {self._process.wait()}")
+
+    def train(self) -> dict[str, Any]:
+        assert self._process.stdin
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        told = self._read()
+        print(told, file=sys.stderr, flush=True)
+        return told
+
+    def end(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def run_process(path: Path, memory: float, chosen: argparse.Namespace) -> dict[str, Any]:
-    command = [
-        sys.executable,
-        __file__,
-        "--measure",
-        str(path),
-        "--chunks",
-        str(chosen.chunks),
-        "--preset",
-        chosen.preset,
-    ]
-    done = subprocess.run(
-        command, env={**os.environ, "LSPC_MEMORY": str(memory)}, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+def measure(folder: Path, chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    large, small = folder / "large.hdf5", folder / "small.hdf5"
+    make_file(large, chosen.gigabytes)
+    make_file(small, min(chosen.gigabytes, 0.5))
+    yield "file_gigabytes", round(large.stat().st_size / 1e9, 2)
+    workers = {"streamed": Worker(large, chosen.memory, chosen), "in_memory": Worker(small, 1e3, chosen)}
+    large.unlink()  # the working copy is all that is needed from here on
+    turns = [{name: worker.train() for name, worker in workers.items()} for _ in range(chosen.pairs)]
+    for name, worker in workers.items():
+        worker.end()
+        yield name, {**worker.opened, "turns": [turn[name] for turn in turns]}
+    for figure, better in (("updates_per_second", 1), ("cpu_milliseconds_per_update", -1)):
+        medians = {name: np.median([turn[name][figure] for turn in turns]) for name in workers}
+        ratio = (medians["streamed"] / medians["in_memory"]) ** better
+        yield f"ratio_by_{figure}", round(float(ratio), 3)
+
+
+def measure_gather(folder: Path, gigabytes: float, turns: int = 3) -> dict[str, Any]:
+    """Rows per second from a disk of which nothing is cached, asked for together and one after the other.
+
+    They lie as far apart as those of a chunk of 250 batches of 256 do in 20 GB.
+    """
+    from lspc.data import mapped
+
+    rng = np.random.default_rng(0)
+    length, block = int(gigabytes * 1e9 / 8 / OBSERVATIONS), 20_000
+    arrays = mapped.map_arrays([((length, OBSERVATIONS), "f4")] * 2, folder)
+    noise = rng.standard_normal((block, OBSERVATIONS), np.float32)
+    for start in range(0, length, block):
+        for array in arrays:
+            array[start : start + block] = noise[: length - start]
+        mapped.release(*arrays)
+    rows = np.sort(rng.integers(length, size=int(3200 * gigabytes)))
+    ways: dict[str, Any] = {"together": mapped._read_ahead, "one after the other": lambda *_: None}
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    for _ in range(turns):
+        for way, ask in ways.items():
+            mapped._read_ahead = ask
+            forget_cached()
+            began, computed = time.perf_counter(), time.process_time()
+            for array in arrays:
+                mapped.gather(array, rows)
+            seconds = time.perf_counter() - began
+            found[way].append({
+                "rows_per_second": round(len(rows) / seconds),
+                "cpu_microseconds_per_row": round(1e6 * (time.process_time() - computed) / len(rows), 1),
+            })  # fmt: skip
+            print(way, found[way][-1], file=sys.stderr, flush=True)
+    mapped._read_ahead = ways["together"]
+    return {"rows": len(rows), **found}
 
 
 def main() -> None:
@@ -97,38 +202,34 @@ def main() -> None:
         "--memory", type=float, default=4.0, help="gigabytes that the streaming process may believe in"
     )
     parser.add_argument(
-        "--chunks", type=int, default=5, help="chunks of 250 updates, the first of which is not counted"
+        "--chunks",
+        type=int,
+        default=6,
+        help=f"chunks of {CHUNK} updates, the first {NOT_COUNTED} of which are not counted",
     )
     parser.add_argument("--pairs", type=int, default=2, help="how often both are measured")
     parser.add_argument("--preset", default="cpu")
     parser.add_argument("--folder", type=Path, help="where the file goes; beside it lies the working copy")
+    parser.add_argument("--gather", action="store_true", help="only how fast rows come from the disk; no training")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.measure:
-        print(json.dumps(measure(chosen.measure, chosen.chunks, chosen.preset)))
+    if chosen.serve:
+        serve(chosen.serve, chosen.chunks, chosen.preset)
         return
     from lspc import __version__, files
 
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-        large, small = Path(folder) / "large.hdf5", Path(folder) / "small.hdf5"
-        make_file(large, chosen.gigabytes)
-        make_file(small, min(chosen.gigabytes, 0.5))
-        size = large.stat().st_size
-        # Alternating, so that what else the machine does disturbs both alike.
-        pairs = [
-            (run_process(large, chosen.memory, chosen), run_process(small, 1e3, chosen)) for _ in range(chosen.pairs)
-        ]
-    medians = [[float(np.median(one["updates_per_second"])) for one in pair] for pair in pairs]
-    record = {
+    record: dict[str, Any] = {
         "lspc_version": __version__,
         "command": f"python benchmarks/streaming.py --gigabytes {chosen.gigabytes:g} --memory {chosen.memory:g} "
         f"--chunks {chosen.chunks} --pairs {chosen.pairs} --preset {chosen.preset}",
-        "file_gigabytes": round(size / 1e9, 2),
-        "speed_ratio": round(float(np.mean([streamed / memory for streamed, memory in medians])), 3),
-        "streamed": [pair[0] for pair in pairs],
-        "in_memory": [pair[1] for pair in pairs],
     }
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
+        if chosen.gather:
+            record["command"] = f"python benchmarks/streaming.py --gather --gigabytes {chosen.gigabytes:g}"
+            record |= measure_gather(Path(folder), chosen.gigabytes)
+        else:
+            record |= measure(Path(folder), chosen)
     print(json.dumps(record, indent=2))
     if chosen.json:
         files.write_json(chosen.json, record)

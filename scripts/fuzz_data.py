@@ -22,7 +22,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-PARTS = ("tables", ".hdf5", ".npz", ".parquet", ".csv")
+from helpers import fuzz  # noqa: E402
+
+PARTS = ("tables", *fuzz.MUTATED)
 SECONDS = 60
 """For one input; it takes milliseconds."""
 MEMORY = 8 * 2**30
@@ -31,7 +33,6 @@ MEMORY = 8 * 2**30
 
 def run_part(part: str, cases: int, seed: int) -> dict[str, Any]:
     """What came of the cases of one part."""
-    from helpers import fuzz
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as start_from
 
@@ -39,7 +40,7 @@ def run_part(part: str, cases: int, seed: int) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as made:
-        good = {path.suffix: path for path in fuzz.make_good_files(Path(made))}
+        good = fuzz.make_good_files(Path(made))
 
         def count(case: Any) -> None:
             signal.alarm(SECONDS)
@@ -48,8 +49,7 @@ def run_part(part: str, cases: int, seed: int) -> dict[str, Any]:
                     if part == "tables":
                         outcome = fuzz.open_log(case, Path(folder))
                     else:
-                        in_folder = bool(case.steps[0][3] % 2)
-                        outcome = fuzz.open_mutated(good[part], case, Path(folder), in_folder=in_folder)
+                        outcome = fuzz.open_mutated(good[part], case, Path(folder))
                 outcomes[outcome] += 1
             except Exception as error:
                 trace = traceback.extract_tb(error.__traceback__)
@@ -99,7 +99,7 @@ def main() -> None:
     command = f"python scripts/fuzz_data.py --cases {chosen.cases} --seed {chosen.seed}"
     found = {}
     for part in PARTS:
-        found[part] = run_in_process(part, chosen.cases // len(PARTS), chosen.seed)
+        found[part] = run_in_process(part, -(-chosen.cases // len(PARTS)), chosen.seed)
         print(part, found[part]["outcomes"], f"{sum(found[part]['faults'].values())} fault(s)", flush=True)
         if chosen.json:
             files.write_json(chosen.json, {"lspc_version": __version__, "command": command, "parts": found})

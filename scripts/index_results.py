@@ -85,6 +85,9 @@ FILES = {
     "products.json": Kind("gradients of a layer's weights, by XLA and by lspc", "python benchmarks/products.py"),
     "updates.json": Kind("updates beside the best matrix product and PyTorch", "python benchmarks/updates.py"),
     "use.json": Kind("where the time goes in use", "python benchmarks/use.py"),
+    "streaming-gather.json": Kind(
+        "rows from a disk, asked for together and one after the other", "python benchmarks/streaming.py --gather"
+    ),
     "growth.json": Kind("time and memory against sizes", "python benchmarks/growth.py"),
     "soak.json": Kind("counts of the last soak", "python scripts/soak.py"),
     "sweep.json": Kind("what a sweep costs", "python benchmarks/sweep.py --rounds 8", "0.2.0"),

@@ -14,6 +14,8 @@ from helpers.data import small_dataset
 import lspc
 from lspc import api, cli, data
 from lspc.algos import METHODS
+from lspc.data.validate import check_built
+from lspc.errors import UserError
 from lspc.runs import Run
 from lspc.tasks import get_task
 from lspc.training import loop
@@ -116,6 +118,31 @@ def test_what_was_trained_for_a_budget_is_judged_by_it(data_file: Path, tmp_path
     )
     assert heard == [2]
     assert Run.open(run).budgets(None) == (7,)
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "told"),
+    [
+        (
+            "observations",
+            lambda values: np.where(values > 2, np.nan, values),
+            r"observations is nan at row \d+, column",
+        ),
+        ("costs", lambda values: -values - 1, "a cost must be 0 or more"),
+        ("actions", np.round, "actions look discrete: 3 values"),
+    ],
+)
+def test_data_that_were_built_by_hand_are_looked_at_before_anything_is_learned(
+    field: str, change: Any, told: str, tmp_path: Path
+) -> None:
+    sound = small_dataset()
+    built = replace(sound, **{field: change(getattr(sound, field))})
+    for learn in (lspc.train, lambda data, out: lspc.fit(data, 10, out)):
+        with pytest.raises(UserError, match=told) as refused:
+            learn(built, tmp_path / "run")
+        assert len(str(refused.value).splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+    assert check_built(replace(sound, opened={"continuous": True}, actions=np.round(sound.actions)))
 
 
 def test_a_device_that_is_not_there_is_refused_in_one_line(data_file: Path, tmp_path: Path) -> None:

@@ -68,18 +68,33 @@ def test_chunks_and_seeds_are_gathered_in_order(
 
 
 def test_episodes_that_are_left_out_stay_on_disk(streamed: dict[str, Dataset], tmp_path: Path) -> None:
+    expected = train(DATASET, tmp_path / "memory", "bc", budget=4.0)
+    with little_memory():
+        inside = streamed["log.hdf5"].within(4)
+        assert inside.is_mapped
+        assert inside.fingerprint == DATASET.within(4).fingerprint
+        assert train(streamed["log.hdf5"], tmp_path / "file", "bc", budget=4.0) == expected
+
+
+def test_a_part_that_fits_is_held_in_memory(streamed: dict[str, Dataset]) -> None:
     inside = streamed["log.hdf5"].within(4)
-    assert inside.is_mapped
+    assert not inside.is_mapped
     assert inside.fingerprint == DATASET.within(4).fingerprint
-    assert train(streamed["log.hdf5"], tmp_path / "a", "bc", budget=4.0) == train(
-        DATASET, tmp_path / "b", "bc", budget=4.0
-    )
 
 
-def test_a_method_that_needs_whole_episodes_says_so(streamed: dict[str, Dataset], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cdt learns from whole episodes, which must fit into memory"):
+def test_a_method_that_needs_whole_episodes_says_how_much_memory_they_take(
+    streamed: dict[str, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(streamed["log.hdf5"].source)
+    needed = 4 * 120 * (4 * (7 + 7 + 2 + 1 + 1) + 2)  # four copies of 120 steps
+    told = f"cdt learns from whole episodes, which must fit into memory: these need {needed / 1e9:.3g} GB free"
+    with pytest.raises(UserError, match=told) as refused:
         train(streamed["log.hdf5"], tmp_path / "run", "cdt")
+    assert len(str(refused.value).splitlines()) == 1
     assert not (tmp_path / "run").exists()
+    for gigabytes, is_mapped in ((needed - 1, True), (needed, False)):
+        monkeypatch.setenv("LSPC_MEMORY", f"{gigabytes / 1e9:.12f}")
+        assert load(path).is_mapped == is_mapped
 
 
 def test_a_profile_does_not_depend_on_memory(streamed: dict[str, Dataset]) -> None:

@@ -15,6 +15,7 @@ from lspc.data import Bounds, Dataset
 from lspc.data import load as load_dataset
 from lspc.data import save as save_dataset
 from lspc.data.bounds import Given
+from lspc.data.validate import check_built
 from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.fitting import Fitted
@@ -55,7 +56,7 @@ def fit(
         action = fitted.predict(observation)
     """
     devices.use(device)
-    dataset = logs if isinstance(logs, Dataset) else load_dataset(logs)
+    dataset = _open(logs)
     with ExitStack() as stack:
         if progress:
             from lspc.report import terminal
@@ -101,7 +102,7 @@ def train(
     """
     devices.use(device)
     devices.use_one_device_per_seed(len(seeds))
-    dataset = data if isinstance(data, Dataset) else load_dataset(data)
+    dataset = _open(data)
     dataset = dataset if action_bounds is None else dataset.bound_actions(action_bounds)
     known = task_of(dataset.metadata, task)
     if budget is not None:
@@ -121,6 +122,11 @@ def train(
     for folder in runs:
         Run.open(folder).remember_budgets(() if budget is None else (budget,))
     return Path(out)
+
+
+def _open(data: Any) -> Dataset:
+    """What to learn from; `Dataset(...)` itself looks at shapes alone."""
+    return check_built(data) if isinstance(data, Dataset) else load_dataset(data)
 
 
 def foresee(

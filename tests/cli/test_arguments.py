@@ -6,6 +6,7 @@ import pytest
 from helpers.cli import Cli
 
 from lspc.cli.arguments import take_common
+from lspc.cli.options import settle_switches
 from lspc.errors import UserError
 from lspc.runs import Run
 
@@ -21,6 +22,29 @@ def test_the_files_options_come_before_those_of_the_command_line(tmp_path: Path)
     assert take_common([f"--config={file}", "--quiet", "--steps", "5"]) == ([*options, "--steps", "5"], True)
     assert take_common(["runs/a", "--config", str(file), "--json"]).rest == ["runs/a", *options, "--json"]
     assert take_common(["a", "b"]) == (["a", "b"], False)
+
+
+def test_what_a_file_turns_off_is_off(cli: Cli, data_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "options.toml"
+    file.write_text("json = false\n")
+    assert "what it is" in cli("algos", "--config", file).stdout
+    assert cli("algos", "--config", file, "--json").stdout.startswith("[")
+    file.write_text("json = true\n")
+    assert "what it is" in cli("algos", "--config", file, "--no-json").stdout
+    file.write_text(f'data = "{data_file}"\ndrop_missing = false\ncontinuous = false\nscale_signals = false\n')
+    told = cli("train", "--config", file, "--dry-run")
+    assert told.returncode == 0, told.stderr
+    assert "scale_signals = False  (user)" in told.stdout
+    file.write_text("jsn = false\n")
+    assert cli("algos", "--config", file).returncode == 2
+
+
+def test_the_last_word_on_a_switch_counts() -> None:
+    assert settle_switches("algos", ["--json", "--no-json", "--no-jsn"]) == ["--no-jsn"]
+    assert settle_switches("algos", ["--no-json", "--json"]) == ["--json"]
+    assert settle_switches("report", ["a", "--no-film", "--no-no-film"]) == ["a"]
+    assert settle_switches("report", ["a", "--no-film"]) == ["a", "--no-film"]
+    assert settle_switches("train", ["--no-scale-signals", "--no-offline"]) == ["--no-scale-signals"]
 
 
 @pytest.mark.parametrize(

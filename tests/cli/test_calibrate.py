@@ -118,8 +118,11 @@ def test_pilot_turns_recorded_episodes_into_a_certificate(
     assert done.stdout.split()[-2:] == ["certificate:", str(path)]
     assert files.read_json(path)["restriction"] == 0.5
 
-    done = cli("pilot", out, "--budget", "10", "--log", f"1={dear}", "--json")
-    assert done.returncode == 1
+    table = tmp_path / "dear.csv"
+    save(dataset.select([order[-1]] * 20), table)
+    table.write_text(table.read_text().replace("cost", "leak", 1))
+    done = cli("pilot", out, "--budget", "10", "--log", f"1={table}", "--columns", "cost=leaks", "--json")
+    assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["restriction"] is None
     done = cli("pilot", out, "--budget", "10", "--log", "dear.hdf5")
     assert done.returncode == 1

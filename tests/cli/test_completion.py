@@ -6,7 +6,7 @@ import pytest
 from helpers.cli import Cli
 
 from lspc.cli import VERBS
-from lspc.cli.completion import find_options
+from lspc.cli.options import find_options
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from helpers.cli import TINY, Cli
 from helpers.tables import Table
 from pyarrow import csv, parquet
 
-from lspc.data import load
+from lspc.cli import common
+from lspc.data import Opening, load
 from lspc.errors import UserError
 from lspc.runs import Run
 
@@ -197,3 +199,8 @@ def test_figures_take_a_table(cli: Cli, log: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert re.search(r"--columns .*--cost", " ".join(cli("figure", "--help").stdout.split()))
+
+
+def test_the_options_of_every_verb_are_the_fields_of_one_type() -> None:
+    assert [field.name for field in fields(common.Opening)] == [field.name for field in fields(Opening)]
+    assert Opening(**common.AS_NAMED.options()).describe() == {}

@@ -4,6 +4,7 @@ Opening one must give a correct dataset or our own error. tests/data/test_fuzz.p
 scripts/fuzz_data.py ten thousand.
 """
 
+import shutil
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from helpers.data import little_memory, small_dataset
+from helpers.lerobot import write_lerobot
 from lspc.data import FIELDS, Dataset, load, save
 from lspc.data.validate import CONTINUITY_TOLERANCE
 from lspc.errors import UserError
@@ -32,6 +34,7 @@ COLUMNS = ("observations=obs_*", "observations=*", "observations=obs_0,!obs_0", 
            "episode=file", "step=obs_0", "done=obs_1", "nonsense=1", "nowhere.toml", "=", "cost=reward",
            "next_observations=obs_*", "timeout=done", "observations=")  # fmt: skip
 BOUNDS = ((-1, 1), (0, 100), (1, -1), (0, 0), (np.nan, 1), (-1e39, 1e39), (0,), (-1, 1, -1, 1), (-1, 1) * 5)
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 CONTAINERS = ("dict", "pandas", "polars", "pyarrow", "episodes", ".parquet", ".csv", "folder")
 
 
@@ -287,13 +290,21 @@ def check_rows(dataset: Dataset, log: Log) -> None:
     assert len(rows) == int((log.ends - 1).sum())
 
 
-def make_good_files(folder: Path) -> list[Path]:
-    """One sound file of each format, and a folder."""
+FILES = (".hdf5", ".npz", ".parquet", ".csv")
+FOLDERS = {"minari-hdf5": "tank-hdf5-v0", "minari-arrow": "tank-arrow-v0", "minari-parquet": "tank-parquet-v0"}
+"""Kinds of folders -> samples that Minari itself wrote."""
+MUTATED = (*FILES, *FOLDERS, "lerobot")
+
+
+def make_good_files(folder: Path) -> dict[str, Path]:
+    """One sound file of each format, and one sound folder of each kind."""
     dataset = small_dataset(episodes=4, steps=25)
-    made = [folder / f"good{suffix}" for suffix in (".hdf5", ".npz", ".parquet", ".csv")]
-    for path in made:
+    made = {suffix: folder / f"good{suffix}" for suffix in FILES}
+    for path in made.values():
         save(dataset, path, {"task": "BallRun", "note": "as collected"})
-    return made
+    made |= {kind: SAMPLES / "minari" / "plant" / name for kind, name in FOLDERS.items()}
+    write_lerobot(folder / "lerobot", "v2.1")
+    return made | {"lerobot": folder / "lerobot"}
 
 
 @dataclass(frozen=True)
@@ -334,20 +345,31 @@ mutations = st.lists(
 ).map(lambda steps: Mutation(tuple(steps)))
 
 
-def open_mutated(good: Path, mutation: Mutation, folder: Path, *, in_folder: bool) -> str:
-    """Open the changed file, alone or in a folder beside a sound one."""
-    place = folder / "folder" if in_folder and good.suffix in (".parquet", ".csv") else folder
-    place.mkdir(exist_ok=True)
-    path = place / f"log{good.suffix}"
-    path.write_bytes(mutation.apply(good.read_bytes()))
-    streamed = good.suffix in (".hdf5", ".parquet") and mutation.steps[0][3] % 3 == 0
+def open_mutated(good: Path, mutation: Mutation, folder: Path) -> str:
+    """Open a copy of a sound file or folder in which one file was changed."""
+    choice = mutation.steps[0][3]
+    source = _copy_mutated(good, mutation, folder / "log", choice)
+    streamed = good.suffix in (".hdf5", ".parquet") and choice % 3 == 0
     try:
         with little_memory() if streamed else nullcontext():
-            dataset = load(place if place != folder else path)
+            dataset = load(source, **({"cost": "`observation.state_0` > 0"} if good.name == "lerobot" else {}))
     except UserError as error:
         check_error(error)
         return "refused"
-    finally:
-        path.unlink()
     check_dataset(dataset)
     return "opened"
+
+
+def _copy_mutated(good: Path, mutation: Mutation, place: Path, choice: int) -> Path:
+    """Where the copy is; a table may be the only file of a folder."""
+    if good.is_dir():
+        shutil.copytree(good, place)
+        files = sorted(path for path in place.rglob("*") if path.is_file())
+        changed, source = files[choice % len(files)], place
+    else:
+        place.mkdir()
+        changed = place / f"log{good.suffix}"
+        shutil.copy(good, changed)
+        source = place if choice % 2 and good.suffix in (".parquet", ".csv") else changed
+    changed.write_bytes(mutation.apply(changed.read_bytes()))
+    return source

@@ -76,7 +76,8 @@ def task_settings(task: Task, preset: str) -> dict[str, Any]:
 def prepare(dataset: Dataset, config: Config) -> Dataset:
     if dataset.is_mapped:
         raise UserError(
-            f"{dataset.source}: cdt learns from whole episodes, which must fit into memory; filter the data"
+            f"{dataset.source}: cdt learns from whole episodes, which must fit into memory: these need "
+            f"{dataset.memory_needed / 1e9:.3g} GB free; take some of them (--filter subsample=0.1) or another method"
         )
     best_target(dataset, config)  # told now, before any training
     return dataset

@@ -94,6 +94,10 @@ def _call(verb: str, rest: list[str], quiet: bool) -> None:
                 from lspc.report import terminal
 
                 stack.enter_context(terminal.quiet())
+            if any(word.startswith("--no-") for word in rest):
+                from lspc.cli.options import settle_switches
+
+                rest = settle_switches(verb, rest)
             if verb == "train":  # until its loop takes over, nothing is written that an end would spoil
                 function(rest)
                 return

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import Json, shown
+from lspc.cli.common import Switch, shown
 from lspc.errors import UserError
 from lspc.tasks import SUITES
 
@@ -36,7 +36,7 @@ def bench(
     executor: Literal["local", "ray"] = "local",
     address: Annotated[str | None, shown("HOST:PORT", "the cluster this machine is part of")] = None,
     workers: Annotated[int | None, shown("INT", "one per core, as memory allows")] = None,
-    plan: Json = False,
+    plan: Switch = False,
     from_records: Annotated[tuple[Path, ...], shown("FOLDER ...")] = (),
     rule: Literal["any", "safer"] = "any",
     show: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, BUDGETS, Opening, Switch, open_dataset, print_json, shown
 
 
 def calibrate(
@@ -18,9 +18,9 @@ def calibrate(
     seed: Annotated[int | None, shown("INT", "the run's first")] = None,
     updates: int = 6_000,
     figure: Annotated[Path | None, shown("PNG", "RUN/calibration.png")] = None,
-    verify: Json = False,
+    verify: Switch = False,
     episodes: int = 50,
-    json: Json = False,
+    json: Switch = False,
 ) -> None:
     """Choose eps for a cost budget, from logged data alone.
 

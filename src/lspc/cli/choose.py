@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from lspc.cli.common import AS_NAMED, Json, Opening, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, Opening, Switch, open_dataset, print_json, shown
 
 
 def choose(
@@ -16,7 +16,7 @@ def choose(
     opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
     seed: Annotated[int | None, shown("INT", "each run's first")] = None,
     updates: int = 6_000,
-    json: Json = False,
+    json: Switch = False,
 ) -> None:
     """Choose among runs of any methods for a cost budget, from logged data alone.
 

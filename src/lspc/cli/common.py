@@ -11,7 +11,8 @@ from lspc.tasks import DEFAULT_BUDGETS
 
 BUDGETS = " ".join(map(str, DEFAULT_BUDGETS))
 """As a user would write them."""
-Json = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+"""An option that is off unless named."""
 
 
 def shown(metavar: str, default: str = "") -> Any:
@@ -27,9 +28,9 @@ class Opening:
     """A table's columns, such as observations='temp_*' actions=valve reward=yield episode=batch, or a TOML file."""
     cost: Annotated[str | None, shown("EXPRESSION")] = None
     """The cost as a column or an expression of columns, such as "temp > 80"."""
-    drop_missing: Json = False
+    drop_missing: Switch = False
     """Leave out rows of a table with missing values, and cut episodes there and where the step counter jumps."""
-    continuous: Json = False
+    continuous: Switch = False
     """Treat actions that look discrete (a few whole numbers) as continuous."""
     action_bounds: Annotated[
         tuple[float, ...], shown("LOW HIGH ...", "the file's, else -1 1, else the range in the data")
@@ -39,7 +40,7 @@ class Opening:
     """Filter the data, such as max-cost=20 subsample=0.5; a name that does not exist lists all of them."""
     filter_seed: Annotated[int, shown("INT", "0")] = 0
     """Random seed of the filters."""
-    offline: Json = False
+    offline: Switch = False
     """Never download the data of a DSRL task."""
 
     def options(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, find_data, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, BUDGETS, Opening, Switch, find_data, open_dataset, print_json, shown
 from lspc.tasks import NAMED_IN_DATA, SUITES, get_task
 
 
@@ -16,7 +16,7 @@ def inspect(
     task: Annotated[str | None, shown("TASK", "the one named in the file")] = NAMED_IN_DATA,
     thresholds: Annotated[tuple[float, ...] | None, shown("COST ...", f"the task's, else {BUDGETS}")] = None,
     figure: Annotated[Path | None, shown("PNG")] = None,
-    json: Json = False,
+    json: Switch = False,
 ) -> None:
     """Check a dataset and show its sizes, returns, costs, safe share and problems.
 
@@ -76,7 +76,7 @@ def collect(
     warmup: int = 0,
     episodes: Annotated[int | None, shown("INT", "as many as DSRL's file has")] = None,
     seed: int = 0,
-    compact: Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")] = False,
+    compact: Switch = False,
     workers: Annotated[int | None, shown("INT", "one per core")] = None,
 ) -> None:
     """Make a dataset with safe and unsafe episodes in a simulator.

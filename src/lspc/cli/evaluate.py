@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import AS_NAMED, BUDGETS, Json, Opening, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, BUDGETS, Opening, Switch, open_dataset, print_json, shown
 from lspc.tasks.own import is_own
 
 
@@ -30,7 +30,7 @@ def evaluate(
     data: Annotated[Path | None, shown("FILE", "the one the run learned from")] = None,
     opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
     workers: Annotated[int | None, shown("INT", "one per core")] = None,
-    json: Json = False,
+    json: Switch = False,
 ) -> None:
     """Measure a run's policies in the simulator, beside the data's own behaviour.
 
@@ -78,7 +78,7 @@ def render(
     cost_key: Annotated[str, shown("NAME", "cost")] = "cost",
     horizon: Annotated[int | None, shown("STEPS", "the longest episode of the data")] = None,
     budget: Annotated[float | None, shown("COST", "the task's smallest")] = None,
-    sampled: Json = False,
+    sampled: Switch = False,
 ) -> None:
     """Film episodes of a run's policy, with reward, cost and the budget drawn in.
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import tyro
 
-from lspc.cli.common import Json, print_json, shown
+from lspc.cli.common import Switch, print_json, shown
 
 
-def doctor(json: Json = False) -> None:
+def doctor(json: Switch = False) -> None:
     """Say what is installed, what is missing, and the command that fixes it.
 
     Args:
@@ -28,7 +28,7 @@ def doctor(json: Json = False) -> None:
         sys.exit(1)
 
 
-def tasks(json: Json = False) -> None:
+def tasks(json: Switch = False) -> None:
     """List DSRL's 38 tasks and whether their simulator is here.
 
     Args:
@@ -49,7 +49,7 @@ def tasks(json: Json = False) -> None:
     terminal.output().print(terminal.tasks_table(listed, installed))
 
 
-def algos(json: Json = False) -> None:
+def algos(json: Switch = False) -> None:
     """List the methods, one line each.
 
     Args:
@@ -67,7 +67,7 @@ def algos(json: Json = False) -> None:
 
 def runs(
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, shown("[FOLDER ...]", "runs")] = (Path("runs"),),
-    json: Json = False,
+    json: Switch = False,
 ) -> None:
     """List the runs in folders: how far they are, their measured cost and reward.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import Json, open_dataset, print_json, shown
+from lspc.cli.common import AS_NAMED, Opening, Switch, open_dataset, print_json, shown
 
 
 def pilot(
@@ -16,6 +16,7 @@ def pilot(
     budget: float,
     on: Annotated[str | None, shown("TASK", "the one the run was trained for")] = None,
     log: Annotated[tuple[str, ...], shown("EPS=FILE ...")] = (),
+    opening: tyro.conf.OmitArgPrefixes[Opening] = AS_NAMED,
     restrictions: Annotated[tuple[float, ...], shown("EPS ...", "up to the calibration's")] = (),
     episodes: int = 100,
     confidence: float = 0.9,
@@ -23,7 +24,7 @@ def pilot(
     test: Literal["betting", "hoeffding-bentkus"] = "betting",
     seed: Annotated[int | None, shown("INT", "the run's first")] = None,
     workers: Annotated[int | None, shown("INT", "one per core")] = None,
-    json: Json = False,
+    json: Switch = False,
 ) -> None:
     """Prove with real episodes that an episode costs at most the budget on average.
 
@@ -35,7 +36,7 @@ def pilot(
         run: The folder of a finished LSPC run.
         budget: The most that an episode may cost on average.
         on: The simulator's task, for episodes that are run now.
-        log: Episodes that were recorded elsewhere, one file for each eps.
+        log: Episodes that were recorded elsewhere, one file for each eps; the options below say what is in them.
         restrictions: The eps to try in the simulator.
         episodes: Episodes for each eps at most (betting stops as soon as it can).
         confidence: How sure the certificate has to be.
@@ -51,7 +52,7 @@ def pilot(
 
     with terminal.progress() as bars:
         found, path = run_pilot(
-            run, budget, task=on, logs={eps: open_dataset(file) for eps, file in parse_logs(log).items()},
+            run, budget, task=on, logs={eps: open_dataset(file, opening) for eps, file in parse_logs(log).items()},
             restrictions=restrictions, episodes=episodes, confidence=confidence, bound=bound, test=test, seed=seed,
             workers=workers, command=shlex.join(["lspc", *sys.argv[1:]]),
             on_stage=lambda what, done, total: bars.show("pilot", done, total, what),

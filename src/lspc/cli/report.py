@@ -5,14 +5,14 @@ from typing import Annotated
 
 import tyro
 
-from lspc.cli.common import Json, shown
+from lspc.cli.common import Switch, shown
 
 
 def report(
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, shown("RUN [RUN ...] | BENCH")],
     out: Annotated[Path, shown("HTML", "report.html in the first folder")] = Path(),
     data: Annotated[Path | None, shown("FILE", "the one the runs learned from")] = None,
-    no_film: Json = False,
+    no_film: Switch = False,
 ) -> None:
     """Write one HTML page about runs or a bench, to open offline and send to others.
 

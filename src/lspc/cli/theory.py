@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lspc.cli.common import Json, print_json, shown
+from lspc.cli.common import Switch, print_json, shown
 
 
 def theory(
@@ -15,7 +15,7 @@ def theory(
     count: int = 3000,
     seed: int = 0,
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("theory"),
-    json: Json = False,
+    json: Switch = False,
 ) -> None:
     """Check the paper's lemmas and theorems on random finite CMDPs.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from lspc.cli.common import AS_NAMED, Json, Opening, open_dataset, shown
+from lspc.cli.common import AS_NAMED, Opening, Switch, open_dataset, shown
 from lspc.errors import UserError
 from lspc.tasks import NAMED_IN_DATA, Task, task_of
 
@@ -42,7 +42,7 @@ class TrainOptions:
     """Episodes of each such measurement."""
     device: Annotated[Literal["cpu", "gpu", "tpu"] | None, shown("KIND", "what JAX finds best")] = None
     """Compute on: cpu, gpu or tpu."""
-    dry_run: Json = False
+    dry_run: Switch = False
     """Check everything and say what would be done, but do nothing."""
     track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()
     """Also send the metrics to: tensorboard, wandb, csv."""

@@ -176,6 +176,15 @@ class Dataset:
         return mapped.mapping_of(self.observations) is not None
 
     @property
+    def memory_needed(self) -> int:
+        """Bytes that must be free for the data to be opened and learned from in memory."""
+        return mapped.COPIES * self._bytes
+
+    @property
+    def _bytes(self) -> int:
+        return sum(getattr(self, name).nbytes for name in FIELDS)
+
+    @property
     def observation_dim(self) -> int:
         return self.observations.shape[1]
 
@@ -270,7 +279,9 @@ class Dataset:
             if not 0 <= index < len(self.episodes):
                 raise UserError(f"{self.source}: there is no episode {index}; there are {len(self.episodes)}")
         rows = np.concatenate([np.r_[self.episodes[index]] for index in indices])
-        return replace(self, **{name: mapped.take(getattr(self, name), rows) for name in FIELDS})
+        size = len(rows) * self._bytes // self.transitions
+        take = mapped.take if mapped.exceeds_memory(size) else mapped.gather  # a part of large data may be small
+        return replace(self, **{name: take(getattr(self, name), rows) for name in FIELDS})
 
     def within(self, budget: float) -> "Dataset":
         """The episodes whose cost return is at most `budget`."""

@@ -24,6 +24,8 @@ CONTINUITY_TOLERANCE = 1e-4
 ROWS_AT_ONCE = 65536
 MOST_CHOICES = 16
 """Whole numbers with no more different values than this are taken for choices."""
+SWITCHED_ROWS = 20
+"""Two different values of any kind in so many rows are those of a switch."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -120,6 +122,20 @@ def check_arrays(
         opened=opening.describe(columns),
     )  # fmt: skip
     return apply_filters(dataset, opening.filter, opening.filter_seed)
+
+
+def check_built(dataset: Dataset) -> Dataset:
+    """A dataset that may have been built by hand, or a UserError: opening a file checks all this and more."""
+    if dataset.is_mapped:  # nobody builds those
+        return dataset
+    found = Findings(dataset.source)
+    arrays: Arrays = {field: getattr(dataset, field) for field in FIELDS}
+    for field in FLOAT_FIELDS:
+        _check_finite(field, field, arrays[field], arrays[field], found)
+    _check_costs("costs", dataset.costs, found)
+    if not dataset.opened.get("continuous"):
+        _check_discrete(arrays, found)
+    return found.require(None if found.fatal_in() else dataset)
 
 
 def cost_warning(costs: NDArray[Any]) -> str | None:
@@ -292,7 +308,10 @@ def _check_discrete(arrays: Arrays, found: Findings) -> None:
     if "actions" not in arrays or found.fatal_in("actions"):
         return
     for number, different in enumerate(_find_choices(arrays["actions"])):
-        if different is not None and 1 < len(different) <= MOST_CHOICES:
+        if different is None or len(different) < 2:
+            continue
+        is_switch = len(different) == 2 and len(arrays["actions"]) >= SWITCHED_ROWS
+        if is_switch or (different == np.round(different)).all():
             name, _ = found.locate("actions", f"column {number}", 0, number)
             listed = ", ".join(f"{value:g}" for value in different[:5]) + (", ..." if len(different) > 5 else "")
             found.fatal(
@@ -304,13 +323,13 @@ def _check_discrete(arrays: Arrays, found: Findings) -> None:
 
 
 def _find_choices(actions: NDArray[np.float32]) -> list[NDArray[np.float32] | None]:
-    """The different values of each action; none for one that is no whole number, or has more than a few."""
+    """The different values of each action; none for one that has more than a few."""
     found: list[NDArray[np.float32] | None] = [actions[:0, 0]] * actions.shape[1]
     for rows in mapped.blocks(actions):
         for number, column in enumerate(actions[rows].T):
             before = found[number]
-            if before is None or (column != np.round(column)).any():
-                found[number] = None
+            if before is None or len(np.unique(column[: MOST_CHOICES + 1])) > MOST_CHOICES:
+                found[number] = None  # most actions are told by their first rows
                 continue
             different = np.union1d(before, column)
             found[number] = different if len(different) <= MOST_CHOICES else None

@@ -222,7 +222,7 @@ def film_episode(run: Run) -> Part:
     """The first episode of `lspc evaluate`, filmed, and a still of it for those who want nothing to move."""
     if run.task is None:
         raise UserError(f"it was not trained for a task: lspc render {run.path} --on TASK makes one")
-    task = get_task(run.task)
+    task = run.find_task()
     check_fits(run, task)
     policy, budget = load_policy(run.path), task.thresholds[0]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,6 @@
 """Which column is what: names that say it are taken, what could be meant in two ways never is."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from helpers.tables import COLUMNS, COST, plant_log
 
 from lspc.data import load, propose_columns, read_table
 from lspc.data.tables import parse_columns
+from lspc.data.tables.reading import make_table
 from lspc.errors import UserError
 
 
@@ -162,27 +164,33 @@ def test_a_proposal_opens_the_log(tmp_path: Path) -> None:
     assert dataset.fingerprint == load(plant_log(), columns=COLUMNS, cost=COST).fingerprint
 
 
-def test_a_proposal_finds_the_counter_and_what_it_counts_whatever_their_names(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet
+def plc_log(shifts: int = 12, minutes: int = 20) -> dict[str, Any]:
+    """As a controller writes it: which shift, which minute of it, rows counted through, seconds since midnight."""
+    rows, rng = shifts * minutes, np.random.default_rng(0)
+    return {
+        "shift": np.repeat(np.arange(1, shifts + 1), minutes), "minute": np.tile(np.arange(minutes), shifts),
+        "row": np.arange(rows, dtype=np.uint32), "second": 0.5 * np.arange(rows) % 60,
+        "tank": np.cumsum(rng.normal(size=rows)), "level": np.round(rng.normal(50, 2, rows)),
+        "stage": np.tile(np.repeat(np.arange(4), minutes // 4), shifts), "fault": np.repeat([0, 1], rows // 2),
+        "valve": rng.uniform(0, 100, rows), "yield": rng.normal(size=rows),
+    }  # fmt: skip
 
-    log = plant_log()
-    shifts, minutes, rows = 3, 5, 15
-    table = {
-        "shift": np.repeat(np.arange(shifts), minutes),
-        "minute": np.tile(np.arange(1, minutes + 1), shifts),
-        "crew": np.zeros(rows),
-        "team": np.repeat([0, 1, 0], minutes),
-        "temp": log["temp_a"][:rows],
-    }
 
-    def propose(columns: dict[str, Any]) -> str:
-        pyarrow.parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
-        return propose_columns(read_table(tmp_path / "log.parquet"))
+def test_what_counts_rows_is_not_proposed_as_an_observation() -> None:
+    text = propose_columns(make_table(plc_log(), "log"))
+    proposed = tomllib.loads(text)
+    assert proposed["observations"] == ["tank", "level", "stage", "fault"]
+    assert (proposed["episode"], proposed["step"]) == ("shift", "minute")
+    assert '#     "row"  # whole number, 0 to 239, 240 different; counts rows or time: a policy that sees' in text
+    assert '"second"  # number, 0 to 59.5; counts rows' in text
 
-    text = propose(table)
-    assert 'episode = "shift"' in text
-    assert 'step = "minute"' in text
-    assert '"crew",' in text.split("actions")[0]
-    lost = {**table, "minute": np.r_[table["minute"][:-1], 9]}
-    assert 'step = "minute"' not in propose(lost)
+
+def test_a_clock_that_begins_again_within_an_episode_orders_nothing() -> None:
+    log = {name: column for name, column in plc_log().items() if name not in ("shift", "row", "second")}
+    assert "step" not in tomllib.loads(propose_columns(make_table(log, "log")))
+    log |= {"batch": plc_log()["shift"], "shift": plc_log()["shift"]}
+    text = propose_columns(make_table(log, "log"))
+    assert (tomllib.loads(text)["episode"], tomllib.loads(text)["step"]) == ("batch", "minute")
+    assert (
+        '#     "shift"  # whole number, 1 to 12, 12 different; numbers groups of rows: it is new in every log' in text
+    )

@@ -192,7 +192,7 @@ def test_a_cost_that_is_never_paid_is_told() -> None:
     )
 
 
-@pytest.mark.parametrize("values", [[0, 1], [0.0, 1.0], [-1, 0, 1], [True, False]])
+@pytest.mark.parametrize("values", [[0, 1], [0.0, 1.0], [-1, 0, 1], [True, False], [0, 37.5]])
 def test_discrete_actions_are_refused_unless_said_to_be_continuous(values: list[Any]) -> None:
     log = plant_log()
     log["valve"] = np.resize(values, len(log["t"]))

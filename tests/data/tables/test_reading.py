@@ -114,6 +114,26 @@ def test_csv_files_of_other_programs(tmp_path: Path, delimiter: str) -> None:
     assert opened(path).fingerprint == opened(plant_log()).fingerprint
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_decimal_comma_is_read_and_told(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "log.csv"
+    pd.DataFrame({**plant_log(), "note": "0.5 °C"}).to_csv(
+        path, sep=delimiter, decimal=",", index=False, encoding="latin-1"
+    )
+    dataset = load(path, columns=COLUMNS, cost=COST)
+    assert dataset.fingerprint == load(plant_log(), columns=COLUMNS, cost=COST).fingerprint
+    assert f"{path}: its numbers were read with a decimal comma" in dataset.warnings
+
+
+def test_a_text_among_numbers_is_shown_with_its_row(tmp_path: Path) -> None:
+    log = pd.DataFrame(plant_log()).astype({"temp_a": object})
+    log.loc[[3, 7], "temp_a"] = "Bad Input"
+    log.loc[9, "temp_a"] = "?"
+    log.to_csv(tmp_path / "log.csv", index=False)
+    with pytest.raises(UserError, match=r"temp_a holds numbers, but 'Bad Input' at row 3 \(2 such text\(s\)\)"):
+        load(tmp_path / "log.csv", columns=COLUMNS, cost="valve > 50")
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_damaged_tables_are_refused(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"log{suffix}"

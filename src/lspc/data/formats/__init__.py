@@ -8,7 +8,7 @@ from typing import Any
 
 from lspc.data.bounds import HIGH, LOW, write_bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata
-from lspc.data.formats import csv, hdf5, lerobot, minari, npz, parquet
+from lspc.data.formats import csv, hdf5, lerobot, minari, npz, parquet, rlds
 from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Folder, Format, one_line, read_tables
 from lspc.data.formats.sources import locate, name_task, named_task
 from lspc.data.opening import Opening
@@ -27,7 +27,7 @@ FORMATS: tuple[Format, ...] = (
 TABLES = (*parquet.FORMAT.suffixes, *csv.FORMAT.suffixes)
 """The suffixes of files that a folder may hold."""
 
-FOLDERS: tuple[Folder, ...] = (minari.FOLDER, lerobot.FOLDER)
+FOLDERS: tuple[Folder, ...] = (minari.FOLDER, lerobot.FOLDER, rlds.FOLDER)
 """The folders that are more than the tables in them."""
 
 NO_FILE = "there is no such file, DSRL task or Minari dataset; check the name"

@@ -1,6 +1,7 @@
 """CSV with a header: a table of any columns; our own have a column for each number. It has no place for metadata."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lspc.data.tables.writing import make_columns
 from lspc.data.validate import Findings
 
 DELIMITERS = ",;\t"
+LINES_LOOKED_AT = 20
 
 
 def read(path: Path, found: Findings) -> tuple[Table, Metadata] | None:
@@ -23,13 +25,28 @@ def read(path: Path, found: Findings) -> tuple[Table, Metadata] | None:
     try:
         with path.open("rb") as file:
             header = file.readline().decode("utf-8-sig")
+            lines = [file.readline().decode(errors="replace") for _ in range(LINES_LOOKED_AT)]
         # Commas may be decimal points elsewhere, so what the header is cut by counts.
         delimiter = max(DELIMITERS, key=header.count)
-        table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True))
+        point = _find_decimal_point(lines, delimiter)
+        table = csv.read_csv(
+            path,
+            parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(decimal_point=point),
+        )
+        if point == ",":
+            found.warn("file", "its numbers were read with a decimal comma")
     except DAMAGE as error:
         found.fatal("file", f"not a CSV file, or damaged ({one_line(error)}); {AGAIN}")
         return None
     return read_arrow(table, str(path)), {}
+
+
+def _find_decimal_point(lines: Sequence[str], delimiter: str) -> str:
+    """A comma, where fields such as 12,5 stand among the first lines and none such as 12.5 does."""
+    fields = [field.strip().strip('"') for line in lines for field in line.split(delimiter)]
+    found = {point for point in ",." if any(re.fullmatch(rf"[+-]?\d+[{point}]\d+", field) for field in fields)}
+    return "," if delimiter != "," and found == {","} else "."
 
 
 def read_metadata(path: Path) -> Metadata:

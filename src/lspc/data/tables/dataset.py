@@ -72,6 +72,13 @@ def _check_kinds(table: Table, chosen: Chosen, found: Findings) -> None:
                 continue
             if column.kind == "time" and role != "step":
                 found.fatal(role, f"{name} is a time ({column.type_name}): use it as step={name}, not in {role}")
+            elif column.kind == "text" and (odd := column.find_odd_texts()):
+                row = int(np.flatnonzero(np.isin(column.values, odd) & ~column.missing)[0])
+                text = column.show(column.values[row])
+                found.fatal(
+                    role, f"{name} holds numbers, but {text!r} at {table.place(row)} ({len(odd)} such text(s)); "
+                    "leave such cells empty: rows with missing values can be dropped (--drop-missing)",
+                )  # fmt: skip
             elif column.kind == "text":
                 leave = f"leave it out (--columns {role}='...,!{name}')" if role in SEVERAL else "name another column"
                 found.fatal(role, f"{name} is {column.describe()}: {role} must be numbers; encode it or {leave}")

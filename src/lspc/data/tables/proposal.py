@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lspc.data.tables.columns import CONVENTIONS, SEVERAL, find_by_name
 from lspc.data.tables.table import Column, Table, Unusable
@@ -31,11 +30,15 @@ NEEDED = {
     "timeout": "the clock ended it",
     "next_observations": "what was seen after the action; without them, the next row's observations",
 }
+ROWS_LOOKED_AT = 100_000
+CLOCK = "counts rows or time: a policy that sees it learns the clock, not the plant"
+RUNS = "numbers groups of rows: it is new in every log"
 
 
 def propose_columns(table: Table) -> str:
     """The text of a TOML file that `columns` takes."""
-    roles = _guess(table)
+    counters = _find_counters(table)
+    roles = _guess(table, counters)
     lines = [
         f"# Columns of {table.source}, {table.rows:,} rows: a proposal. Move, add and delete names until it is true."
     ]
@@ -49,7 +52,11 @@ def propose_columns(table: Table) -> str:
         else:
             lines.append(f"{role} = {_comment(table, names[0])}")
     used = {name for names in roles.values() for name in names}
-    aside = [f"#     {_comment(table, name)}" for name in table.columns if name not in used]
+    aside = [
+        f"#     {_comment(table, name)}" + (f"; {counters[name]}" if name in counters else "")
+        for name in table.columns
+        if name not in used
+    ]
     return "\n".join([*lines, *(["", "# In no role:", *aside] if aside else []), ""])
 
 
@@ -57,8 +64,8 @@ def _comment(table: Table, name: str, after: str = "") -> str:
     return f"{json.dumps(name)}{after}  # {table.columns[name].describe()}"
 
 
-def _guess(table: Table) -> dict[str, list[str]]:
-    """Names that are understood anyway, hints, a counter and what it counts; other numbers are observations."""
+def _guess(table: Table, counters: dict[str, str]) -> dict[str, list[str]]:
+    """Names that are understood anyway, then hints; numbers that are left and count nothing are observations."""
     roles: dict[str, list[str]] = {}
     free = list(table.columns)
 
@@ -77,13 +84,12 @@ def _guess(table: Table) -> dict[str, list[str]]:
         if role not in roles:
             fitting = [name for name in free if _fits(table, name, role, words)]
             take(role, fitting if role in SEVERAL else fitting[:1])
-    if "step" not in roles:
-        take("step", [name for name in free if len(_restarts(table.columns[name]))][:1])
-    if "episode" not in roles and "step" in roles:
-        restarts = _restarts(table.columns[roles["step"][0]])
-        take("episode", [name for name in free if _changes_only_at(table.columns[name], restarts)][:1])
+    for role, what in (("episode", RUNS), ("step", CLOCK)):
+        if role not in roles:
+            episode = table.columns[roles["episode"][0]] if "episode" in roles else None
+            take(role, [n for n in free if counters.get(n) == what and _grows(table.columns[n], episode)][:1])
     if "observations" not in roles:
-        numbers = [name for name in free if table.columns[name].kind in ("number", "boolean")]
+        numbers = [n for n in free if table.columns[n].kind in ("number", "boolean") and n not in counters]
         take("observations", [name for name in numbers if not table.columns[name].missing.all()])
     return {role: roles[role] for role in NEEDED if role in roles}
 
@@ -96,19 +102,32 @@ def _fits(table: Table, name: str, role: str, words: Sequence[str]) -> bool:
     return column.kind == "time" or bool({part.lower() for part in re.findall(r"[A-Za-z][a-z]*", name)} & set(words))
 
 
-def _restarts(column: Column) -> NDArray[np.int64]:
-    """The rows at which a counter begins again; none if the column is no counter that does."""
-    values = column.values
-    if column.kind != "number" or column.missing.any() or len(values) == 0:
-        return np.array([], np.int64)
-    rows = np.flatnonzero(np.diff(values) != 1) + 1
-    counts = (values[rows] == values[0]) & (values[rows - 1] > values[0])  # a constant begins again in every row
-    return rows if counts.all() else rows[:0]
+def _find_counters(table: Table) -> dict[str, str]:
+    """Columns that say when a row was written rather than what was seen, each with a word on why."""
+    found: dict[str, str] = {}
+    for name, column in table.columns.items():
+        if column.kind != "number" or column.missing.any():
+            continue
+        change = _changes(column)
+        if _ticks(change):
+            found[name] = CLOCK
+        elif change.sum() > 1 and set(np.unique(change)) == {0.0, 1.0}:
+            found[name] = RUNS
+    return found
 
 
-def _changes_only_at(column: Column, rows: NDArray[np.int64]) -> bool:
-    """Whether a column has another value from each of these rows on, and there alone."""
-    if column.kind not in ("number", "text") or column.missing.any() or not len(rows):
-        return False
-    changes = np.flatnonzero(column.values[1:] != column.values[:-1]) + 1
-    return np.array_equal(changes, rows) and len(np.unique(column.values)) == len(rows) + 1
+def _changes(column: Column) -> np.ndarray:
+    """From row to row; times and texts have numbers, too."""
+    return np.diff(column.values[:ROWS_LOOKED_AT].astype(np.float64))
+
+
+def _ticks(change: np.ndarray) -> bool:
+    """Whether nearly every row is one and the same amount above the row before; it may begin again now and then."""
+    tick = np.median(change) if len(change) > 2 else 0.0
+    return bool(tick > 0 and np.mean(np.isclose(change, tick, rtol=1e-3)) > 0.9)
+
+
+def _grows(column: Column, episode: Column | None) -> bool:
+    """Whether it never falls within an episode, as what orders the rows must not."""
+    falls = _changes(column) < 0
+    return not (falls if episode is None else falls & (_changes(episode) == 0)).any()

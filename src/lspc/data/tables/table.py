@@ -1,5 +1,6 @@
 """What a table is: named columns of equal length, each of one kind, with what is missing marked."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 Kind = Literal["number", "boolean", "text", "time", "other"]
 MANY_SHOWN = 3
+NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 
 
 class Unusable(Exception):
@@ -56,6 +58,11 @@ class Column:
         different = len(np.unique(present)) if whole else 0
         kind = "whole number" if whole else self.kind
         return f"{kind}, {self.show(low)} to {self.show(high)}" + (f", {different} different" if whole else "")
+
+    def find_odd_texts(self) -> list[int]:
+        """The few texts that are no numbers, where all others are; none where the column is of texts."""
+        odd = [number for number, label in enumerate(self.labels) if not NUMBER.fullmatch(label.strip())]
+        return odd if len(odd) < len(self.labels) / 2 else []
 
     def is_constant(self) -> bool:
         present = self.values[~self.missing]
