@@ -20,6 +20,7 @@ from helpers.data import little_memory, small_dataset
 
 from lspc import algos, training
 from lspc.data import FIELDS, examine, load, read_metadata, save
+from lspc.data.formats.base import one_line
 from lspc.data.validate import FILE_NAMES
 from lspc.errors import UserError
 
@@ -193,3 +194,11 @@ def test_changed_bytes_give_our_own_error_or_a_dataset(tmp_path: Path, suffix: s
         with suppress(UserError):
             read_metadata(path)
     assert refused > 20
+
+
+def test_the_bytes_that_a_library_quotes_are_cut() -> None:
+    assert one_line(ValueError("damaged\nhere")) == "damaged here"
+    assert one_line(KeyError()) == "KeyError"
+    told = one_line(OSError("header " + 9000 * "x y "))
+    assert len(told) <= 300
+    assert told.startswith("header x y")

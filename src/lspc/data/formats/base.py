@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -135,4 +136,5 @@ def plain_values(values: Mapping[str, Any]) -> Metadata:
 
 
 def one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    """What a library says of damage, without the damaged bytes that some of them quote at length."""
+    return shorten(" ".join(str(error).split()) or type(error).__name__, 300, placeholder="...")
