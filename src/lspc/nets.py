@@ -38,8 +38,8 @@ def _multiply_backward(factors: tuple[Array, Array], gradient: Array) -> tuple[A
 
 
 def _weight_gradient(x: Float[Array, "rows inputs"], gradient: Float[Array, "rows outputs"]) -> Array:
-    """x^T g. XLA's fast product on a CPU refuses a left factor that is still to be transposed, and what it then takes
-    needs up to four times as long; so the narrower of the two is transposed beforehand, behind a barrier."""
+    """x^T g. XLA's fast product on a CPU refuses a left factor that is still to be transposed, and falls back
+    to a slower one; so the narrower of the two is transposed beforehand, behind a barrier."""
     if jax.default_backend() != "cpu":
         return x.T @ gradient
     settle = jax.lax.optimization_barrier
