@@ -16,7 +16,7 @@ def report(
 ) -> None:
     """Write one HTML page about runs or a bench, to open offline and send to others.
 
-    Is it safe, at which budget, how certain: words, table, curves, a filmed episode.
+    Is it safe, at which budget, how certain: in words, table, curves and a film.
 
     Args:
         folders: One or more run folders, or the folder of one bench.
