@@ -27,6 +27,25 @@ def test_each_step_of_a_short_episode_is_a_stretch() -> None:
     np.testing.assert_allclose(found.costs, dataset.costs)
 
 
+def test_cost_ahead_stays_within_the_episode() -> None:
+    owners, values = np.repeat([0, 1], [7, 3]), np.arange(10.0)
+    ahead = stretches.sum_ahead(values, owners)
+    expected = [values[i : min(i + stretches.LOOK_AHEAD, 7 if i < 7 else 10)].sum() for i in range(10)]
+    np.testing.assert_array_equal(ahead, expected)
+
+
+def test_few_states_of_many_episodes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = small_dataset(episodes=12, steps=100)
+    monkeypatch.setattr(stretches, "MOST_STATES", 100)
+    seen: list[int] = []
+    real = stretches.foresee
+    monkeypatch.setattr(stretches, "foresee", lambda rows, *rest: (seen.append(len(rows)), real(rows, *rest))[1])
+    usual = stretches.divide(dataset).usual
+    assert seen == [12 * 9]  # every sixth of fifty, the first included
+    assert usual.sum() == pytest.approx(dataset.cost_returns.sum())
+    assert len(np.unique(usual[:6])) == 1
+
+
 def test_luck_is_told_from_care() -> None:
     """Near the edge half of the episodes fall off, far from it none: those that did not fall were lucky."""
     dataset = small_dataset(episodes=120, steps=40)

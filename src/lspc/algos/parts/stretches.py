@@ -13,13 +13,15 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import NDArray
 
-from lspc.data import Dataset
+from lspc.data import Dataset, mapped
 from lspc.nets import MLP, Learner, average_recent
 
 STRETCHES = 50
 """Of each episode, of equal length: a log may hold far more steps than are needed here."""
-LOOK_AHEAD = 0.1
-"""Share of an episode over which cost is foreseen."""
+LOOK_AHEAD = 5
+"""Stretches over which cost is foreseen."""
+MOST_STATES = 50_000
+"""That are looked at, some of each episode: in data larger than memory each is a read of its own."""
 HALVES = 2
 """Each half of the episodes is judged by the other half."""
 UPDATES, BATCH, HIDDEN, LEARNING_RATE = 1_000, 256, (64, 64), 2e-3
@@ -44,22 +46,24 @@ def divide(dataset: Dataset) -> Stretches:
     owners = np.repeat(np.arange(len(lengths)), counts)
     place = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
     rows = (ends - lengths)[owners] + place * lengths[owners] // counts[owners]
-    until = np.append(rows[1:], ends[-1])
-    window = max(1, round(LOOK_AHEAD * float(lengths.mean())))
-    ahead = np.minimum(rows + window, ends[owners])
-    costs, rewards = (_sums(values) for values in (dataset.costs, dataset.rewards))
-    rates = foresee(dataset.observations[rows], (costs[ahead] - costs[rows]) / window, owners)
-    usual = rates * (until - rows)
-    # Windows are cut short at an episode's end; all together are known to cost what they cost.
-    usual *= costs[-1] / max(usual.sum(), np.finfo(float).tiny)
-    return Stretches(
-        owners, rows, ends[owners] - rows, costs[until] - costs[rows], rewards[until] - rewards[rows], usual
-    )
+    costs, rewards = (np.add.reduceat(values, rows, dtype=np.float64) for values in (dataset.costs, dataset.rewards))
+    steps = np.diff(np.append(rows, ends[-1]))
+    rates = sum_ahead(costs, owners) / sum_ahead(steps.astype(np.float64), owners)
+    looked = place % -(-len(rows) // MOST_STATES) == 0
+    observations = mapped.gather(dataset.observations, rows[looked])
+    foreseen = foresee(observations, rates[looked], owners[looked])
+    usual = foreseen[np.cumsum(looked) - 1] * steps
+    # A network's mean is off by a little; all stretches together are known to cost what they cost.
+    usual *= costs.sum() / max(usual.sum(), np.finfo(float).tiny)
+    return Stretches(owners, rows, ends[owners] - rows, costs, rewards, usual)
 
 
-def _sums(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Of all before each row, and of all."""
-    return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+def sum_ahead(values: NDArray[np.float64], owners: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The sum of each stretch and the next ones of its episode, LOOK_AHEAD in all."""
+    total = values.copy()
+    for step in range(1, LOOK_AHEAD):
+        total[:-step] += np.where(owners[step:] == owners[:-step], values[step:], 0.0)
+    return total
 
 
 def foresee(
