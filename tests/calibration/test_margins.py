@@ -71,6 +71,14 @@ def test_episodes_are_grouped_by_what_was_predicted_of_them() -> None:
     assert reward.spreads == pytest.approx(2.3534, abs=1e-4)
 
 
+def test_a_short_record_counts_by_its_steps() -> None:
+    """Nine of ten steps cost 1 and 0 was predicted, one of ten the other way round: the rate is 9 in 10, not 5."""
+    short = driven(np.array([0.0, 1.0]), np.array([9.0, 0.0]))._replace(scale=np.array([10 / 9, 10.0]))
+    found = margins._replay_group(short.predicted.mean(axis=1), short.true, short.scale)
+    assert found.cost == pytest.approx(9.0)
+    assert found.predicted_cost == pytest.approx(1.0)
+
+
 def test_the_reach_is_that_of_the_episodes_that_were_left_out() -> None:
     left_out = driven(np.zeros(5), np.zeros(5))
     assert margins.measure_reach(left_out) == 2.0 * margins.REACH

@@ -18,7 +18,7 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import fitted_q, margins, pipeline, storage
 from lspc.calibration.choosing import FEWEST_NEAR, Calibration
 from lspc.calibration.families import LspcFamily
-from lspc.calibration.pipeline import calibrate, calibrate_policy, share_out
+from lspc.calibration.pipeline import calibrate, calibrate_policy, gather_starts, share_out
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
@@ -61,6 +61,25 @@ def test_what_was_held_out_from_training_is_seen_by_no_member() -> None:
     assert len(held_out) == 10
     assert unseen[:, held_out].all()
     assert (np.delete(unseen, held_out, axis=1).sum(axis=0) == 1).all()
+
+
+def days_cut_at_lost_samples(whole: int, ended: int) -> Dataset:
+    """Days of six steps, whole or ended after three, then one that was cut in two; the observation is the hour."""
+    hours = [*[range(6)] * whole, *[range(3)] * ended, range(4), range(4, 6)]
+    seen = np.concatenate(hours).astype(np.float32)[:, None]
+    last = np.cumsum([len(day) for day in hours]) - 1
+    terminated, truncated = np.zeros(len(seen), bool), np.zeros(len(seen), bool)
+    terminated[last[whole : whole + ended]] = True
+    truncated[last] = ~terminated[last]
+    nothing = np.zeros(len(seen))
+    return Dataset(seen, 0 * seen, nothing, nothing, seen + 1, terminated, truncated)
+
+
+def test_policies_are_tried_from_the_starts_of_whole_episodes() -> None:
+    """Not from the middle of a day: its last hours would be lived through twice."""
+    assert gather_starts(days_cut_at_lost_samples(7, 3), 6).tolist() == [[0.0]] * 10
+    few = days_cut_at_lost_samples(6, 3)  # too few to leave the others out
+    assert gather_starts(few, 6).tolist() == [[0.0]] * 10 + [[4.0]]
 
 
 def test_the_seed_decides_among_episodes_of_one_cost() -> None:

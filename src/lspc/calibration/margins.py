@@ -79,20 +79,21 @@ class Replay:
 
 def measure_margins(driven: Driven, unit: float, members: int) -> tuple[tuple[Replay, ...], Margin, Margin]:
     """Episodes sorted by predicted cost and grouped; the margins of cost and of reward that they ask for."""
-    predicted, true = (values * driven.scale[:, None] for values in (driven.predicted.mean(axis=1), driven.true))
-    groups = np.array_split(np.argsort(predicted[:, 1], kind="stable"), GROUPS)
-    found = tuple(
-        Replay(
-            len(group), float(true[group, 1].mean()), float(predicted[group, 1].mean()),
-            float(true[group, 0].mean()), float(predicted[group, 0].mean()),
-        )
-        for group in groups if len(group)
-    )  # fmt: skip
+    predicted = driven.predicted.mean(axis=1)
+    groups = np.array_split(np.argsort(predicted[:, 1] * driven.scale, kind="stable"), GROUPS)
+    found = tuple(_replay_group(predicted[own], driven.true[own], driven.scale[own]) for own in groups if len(own))
     size = max(float(np.mean([abs(group.reward) for group in found])), 1e-6)
     off = max(abs(group.reward - group.predicted_reward) / (abs(group.predicted_reward) + size) for group in found)
     # A reward is told to within a share of what episodes usually earn.
     reward = Margin(off, size, float(student.ppf(CONFIDENT, members - 1)))
     return found, fit_cost_margin(found, max(unit, 1e-6)), reward
+
+
+def _replay_group(predicted: np.ndarray, true: np.ndarray, scale: np.ndarray) -> Replay:
+    """What a whole episode brings at the group's rate per step: a record of few steps counts by these alone."""
+    told = [values.sum(axis=0) / (1.0 / scale).sum() for values in (true, predicted)]
+    (reward, cost), (predicted_reward, predicted_cost) = (each.tolist() for each in told)
+    return Replay(len(true), cost, predicted_cost, reward, predicted_reward)
 
 
 def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:

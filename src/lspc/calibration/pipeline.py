@@ -69,7 +69,7 @@ class Judge(NamedTuple):
     reach: float
     """How far steps may lead beyond the range of the data, on average, before nothing can be said of a policy."""
     starts: np.ndarray
-    """First observations."""
+    """First observations of episodes."""
     horizon: int
     largest: float
     """The cost of an episode whose every step costs as much as any in the data."""
@@ -126,7 +126,7 @@ def learn_judge(
         cost_margin,
         reward_margin,
         reach,
-        dataset.initial_observations,
+        gather_starts(dataset, horizon),
         horizon,
         horizon * largest,
         seed,
@@ -162,9 +162,7 @@ def calibrate(
         learned, family, q_config, seed=seed, horizon=horizon,
         on_progress=lambda done: report("fitted Q evaluation", done, q_config.updates),
     )  # fmt: skip
-    returns = fitted_q.predict_returns(
-        q_ensemble, family, jnp.asarray(dataset.initial_observations), jnp.asarray(grid, jnp.float32)
-    )
+    returns = fitted_q.predict_returns(q_ensemble, family, jnp.asarray(judge.starts), jnp.asarray(grid, jnp.float32))
     curve = tuple(
         Point(round(float(eps), 6), estimate.cost, estimate.reward, fitted_cost, fitted_reward, *estimate[2:])
         for eps, estimate, (fitted_reward, fitted_cost) in zip(
@@ -177,6 +175,14 @@ def calibrate(
         judge.cost_margin, judge.reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
     )  # fmt: skip
     return calibration, GuardModels(q_ensemble, jnp.asarray(landmarks))
+
+
+def gather_starts(dataset: Dataset, horizon: int) -> np.ndarray:
+    """First observations of whole episodes, if there are enough: a log that was cut where samples were lost goes on
+    in the middle of an episode, from where no policy can be tried over all of its steps."""
+    last = np.array([episode.stop - 1 for episode in dataset.episodes])
+    whole = (dataset.lengths >= horizon) | dataset.terminated[last]
+    return dataset.initial_observations[whole] if whole.sum() >= FEWEST_NEAR else dataset.initial_observations
 
 
 def share_out(dataset: Dataset, members: int, held_out: float, seed: int) -> Bool[np.ndarray, "members episodes"]:
