@@ -6,7 +6,7 @@ python scripts/estimators.py table                    # the table of docs/calibr
 What SCOPE-RL and d3rlpy offer, written here in a few lines each: the direct method (fitted Q evaluation), importance
 sampling by trajectory and by decision, doubly robust, and the self-normalised forms. The probabilities of recorded
 actions are not in a log, so a Gaussian is fitted to them; a deterministic policy's action counts with a kernel around
-it, as in SCOPE-RL.
+it, as in SCOPE-RL. Marginal importance sampling with such features is the direct method (Duan, Jia and Wang, 2020).
 """
 
 import shlex
@@ -30,7 +30,8 @@ SHARES = np.linspace(0, 1, 6)
 """The policies: mixtures of the careful controller and the greedy one."""
 KERNEL = 0.3
 """Width of the kernel around a policy's action, of a range from -1 to 1."""
-FEATURES = 120
+FEATURES = 60
+"""Random ones, of a state or of a state and an action."""
 SMALL_Q = fitted_q.Config(updates=2000, members=2, batch_size=128, hidden=(32, 32), learning_rate=5e-3)
 NAMES = {
     "lspc": "models of the plant (`lspc calibrate`)",
@@ -166,7 +167,8 @@ def measure(number: int = 156) -> None:
         told = estimate(made.log, made.plant, place)
         told["lspc"] = [each.cost.mean for each in learn_judge(made.log, config=coverage.SMALL).judge(family, SHARES)]
         told["fitted_q"] = predict_by_networks(made.log, family)
-        rounded = {name: [float(f"{value:.4g}") for value in values] for name, values in told.items()}
+        # Nobody believes a cost that no episode can have.
+        rounded = {name: np.clip(values, 0, plants.HORIZON).round(2).tolist() for name, values in told.items()}
         known.append({"labels": made.labels, "true": truth.round(2).tolist(), "estimates": rounded})
         if place % 6 == 5 or place == number - 1:
             command = shlex.join(["python", "scripts/estimators.py", *sys.argv[1:]])

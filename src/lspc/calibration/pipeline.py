@@ -16,7 +16,7 @@ from lspc.calibration import closed_loop, dynamics, fitted_q, storage
 from lspc.calibration.choosing import FEWEST_NEAR, RISKS, Calibration, Estimate, Point
 from lspc.calibration.familiarity import choose_landmarks
 from lspc.calibration.families import LspcFamily, PolicyFamily
-from lspc.calibration.margins import Margin, Replay, measure_margins, measure_reach, measure_spread
+from lspc.calibration.margins import Margin, Replay, measure_margins, measure_reach, measure_shown, measure_spread
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -68,6 +68,8 @@ class Judge(NamedTuple):
     reward_margin: Margin
     reach: float
     """How far steps may lead beyond the range of the data, on average, before nothing can be said of a policy."""
+    shown: float
+    """The largest predicted cost that the data know enough of."""
     starts: np.ndarray
     """First observations of episodes."""
     horizon: int
@@ -82,8 +84,8 @@ class Judge(NamedTuple):
 
     def _estimate(self, values: Float[np.ndarray, "members starts 2"], strayed: float) -> Estimate:
         """A policy that leaves the data may cost anything."""
-        beyond = not strayed <= self.reach
         reward, cost = values.mean(axis=(0, 1)).tolist()
+        beyond = not (strayed <= self.reach and min(cost, self.largest) <= self.shown)
         reward_spread, cost_spread = (measure_spread(values[..., signal]) for signal in (0, 1))
         around = self.cost_margin.around(cost, cost_spread)
         high = self.largest if beyond else min(self.largest, around.high)
@@ -119,18 +121,9 @@ def learn_judge(
     driven = closed_loop.drive_again(models, dataset, unseen, horizon, seed=seed)
     largest = float(dataset.costs.max())
     replays, cost_margin, reward_margin = measure_margins(driven, largest, config.members)
-    reach = measure_reach(driven)
-    return Judge(
-        models,
-        replays,
-        cost_margin,
-        reward_margin,
-        reach,
-        gather_starts(dataset, horizon),
-        horizon,
-        horizon * largest,
-        seed,
-    )
+    reach, shown = measure_reach(driven), measure_shown(dataset.cost_returns, largest)
+    starts = gather_starts(dataset, horizon)
+    return Judge(models, replays, cost_margin, reward_margin, reach, shown, starts, horizon, horizon * largest, seed)
 
 
 def calibrate(
