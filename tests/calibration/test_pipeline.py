@@ -99,7 +99,7 @@ def test_too_few_episodes_are_refused() -> None:
 def test_a_policy_leaves_the_data_by_its_states_or_by_its_cost() -> None:
     """Two models, one start: a reward of 1 and a cost of 3 each; its steps lead 0.1 beyond the range of the data."""
     none, nothing = margins.fit_cost_margin((), 1.0), cast(Any, None)
-    judge = Judge(nothing, (), none, none, reach=0.2, shown=3.0, starts=np.zeros((1, 1)), horizon=9, largest=9.0, seed=0)
+    judge = Judge(nothing, (), none, none, 0.2, 3.0, starts=np.zeros((1, 1)), horizon=9, largest=9.0, seed=0)
     values = np.tile([1.0, 3.0], (2, 1, 1))
     assert judge._estimate(values, 0.1).cost.high == 3.0
     for other, strayed in ((judge, 0.3), (judge._replace(shown=2.9), 0.1), (judge, float("nan"))):
