@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import coverage
+import jax.numpy as jnp
 import numpy as np
 import plants
 import tyro
@@ -68,7 +69,7 @@ def spread_out(log: Dataset) -> Rows:
         return out
 
     columns = log.observations, log.actions, log.costs, log.next_observations, ~log.terminated
-    return Rows(*(fill(column) for column in columns), fill(np.ones(log.transitions)))
+    return Rows(*(fill(column) for column in (*columns, np.ones(log.transitions))))
 
 
 class Features:
@@ -110,7 +111,9 @@ def estimate(log: Dataset, plant: plants.Plant, seed: int) -> dict[str, list[flo
     solver = make_solver(values(np.concatenate([rows.states, rows.actions], -1)[inside]))
     found: dict[str, list[float]] = {}
     for share in SHARES:
-        meant, then = (np.asarray(policy(each, share), float) for each in (rows.states, rows.following))
+        meant, then = (
+            np.asarray(policy(jnp.asarray(each), jnp.asarray(share)), float) for each in (rows.states, rows.following)
+        )
         ratio = np.where(inside, density(rows.actions, meant, np.full(2, KERNEL)) - recorded, 0.0)
         for name, told in weigh(rows, ratio, *fit_values(rows, meant, then, values, solver)).items():
             found.setdefault(name, []).append(told)
@@ -180,7 +183,8 @@ def measure(number: int = 156) -> None:
 
 def predict_by_networks(log: Dataset, family: plants.Mixtures) -> list[float]:
     learned = fitted_q.fit(log, family, SMALL_Q, horizon=plants.HORIZON)
-    returns = fitted_q.predict_returns(learned, family, log.initial_observations, SHARES.astype(np.float32))
+    starts, shares = jnp.asarray(log.initial_observations), jnp.asarray(SHARES, jnp.float32)
+    returns = fitted_q.predict_returns(learned, family, starts, shares)
     return np.asarray(returns, float)[..., 1].mean(axis=(0, 2)).tolist()
 
 

@@ -72,7 +72,7 @@ def days_cut_at_lost_samples(whole: int, ended: int) -> Dataset:
     terminated, truncated = np.zeros(len(seen), bool), np.zeros(len(seen), bool)
     terminated[last[whole : whole + ended]] = True
     truncated[last] = ~terminated[last]
-    nothing = np.zeros(len(seen))
+    nothing = np.zeros(len(seen), np.float32)
     return Dataset(seen, 0 * seen, nothing, nothing, seen + 1, terminated, truncated)
 
 
