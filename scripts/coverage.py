@@ -2,6 +2,7 @@
 
 python scripts/coverage.py measure design --number 156     # plants that margins may be designed on
 python scripts/coverage.py measure held --number 156       # plants to be looked at once
+python scripts/coverage.py measure spent --number 156      # that were, and may be designed on since
 python scripts/coverage.py table                           # the tables of docs/calibration.md
 
 Measuring goes on where it stopped: records lie in results/calibration/plants-HALF.json, a plant at a time.
@@ -26,7 +27,7 @@ from lspc.deploy.alarm import Alarm
 from lspc.version import __version__
 
 RECORDS = Path(__file__).parents[1] / "results" / "calibration"
-SEEDS = {"design": 0, "held": 1}
+SEEDS = {"design": 0, "spent": 1, "held": 2}
 BUDGETS = (2.0, 5.0, 10.0, 20.0)
 RISK = 0.1
 GRID = np.linspace(0, 1, 21)
@@ -38,7 +39,7 @@ PILOT, LIFETIME = 60, 200
 """Episodes of a pilot for each eps at most; episodes that an alarm watches."""
 
 
-def measure(half: Annotated[Literal["design", "held"], tyro.conf.Positional], number: int = 156) -> None:
+def measure(half: Annotated[Literal["design", "spent", "held"], tyro.conf.Positional], number: int = 156) -> None:
     """Judge every policy of so many plants, and write down what came of it."""
     path = RECORDS / f"plants-{half}.json"
     known: list[dict[str, Any]] = files.read_json(path)["plants"] if path.exists() else []

@@ -92,6 +92,25 @@ def test_betting_by_hand() -> None:
     assert bounds.place_bets(np.array([1.0, 0.0]), 0.2)[1] == pytest.approx(0.05 / (0.125 + 0.0025))
 
 
+CONFSEQ = {0.05: (2.005148622087822, 265.6090934647287), 0.2: (10.001300354238008, 796.661341539214),
+           0.5: (1593.3333380793852, 72.47040711271585)}  # fmt: skip
+"""By confseq 0.0.11 (Waudby-Smith and Ramdas' own) for the episodes of the test below: the most money that our bets
+make on a mean below the target, and on one above 0.4 of it."""
+
+
+def test_money_is_what_confseq_counts() -> None:
+    """`betting_mart` of 40 episodes: theta=0, trunc_scale=1, m_trunc=False below the target; above it theta=1,
+    trunc_scale=1, the mean over the sizes of bets.
+
+    confseq compiles C++ and asks for numpy before 2, so its numbers are written here and it is not needed.
+    """
+    rng = np.random.default_rng(20)
+    for target, (below, above) in CONFSEQ.items():
+        shares = np.round(rng.beta(1, 1.6 / target - 1, 40), 3)
+        assert bounds.betting_p_value(shares, target) == pytest.approx(1 / below, rel=1e-9)
+        assert bounds.excess_p_value(shares, 0.4 * target) == pytest.approx(1 / above, rel=1e-9)
+
+
 def test_a_bet_knows_nothing_of_what_it_is_on() -> None:
     rng = np.random.default_rng(0)
     shares = rng.random((50, 30))

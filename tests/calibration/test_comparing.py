@@ -68,6 +68,7 @@ def test_what_leaves_the_data_fits_no_budget(runs: list[Path], judge: Judge) -> 
 
 def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
+    monkeypatch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
     found = choose_policy(runs[:2], 1e6, dataset, updates=20)
     assert found.chosen == max(found.candidates, key=lambda each: each.reward.mean)
     assert "an estimate, best of" in found.why

@@ -15,23 +15,23 @@ def group(cost: float, predicted: float) -> Replay:
 
 
 def test_the_margin_of_a_cost_by_hand() -> None:
-    """Roots of 3 against 2, and of 8 against 8, in units of 2: what is predicted at 8 may be 2 (2 + 1)^2."""
+    """Roots of 3 against 2, and of 8 against 8, in units of 2: 8 was 2 (2 + 1)^2, and 0.7 is asked."""
     cheap, right = group(18.0, 8.0), (group(128.0, 128.0), group(2.0, 130.0), group(130.0, 132.0))
     found = margins.fit_cost_margin((cheap, group(0.0, 2.0), group(0.0, 0.0), *right), unit=2.0)
     assert (found.share, found.unit) == (0.0, 2.0)
     assert [shift for _, shift in found.shifts] == pytest.approx([1.0, 0, 0, 0, 0, 0])
-    assert found.around(8.0, 0.0).high == pytest.approx(18.0)
-    assert found.around(8.0, 3.0).high == pytest.approx(18.0 + 3 * margins.COST_SPREADS)
-    assert found.around(0.0, 0.0).high == pytest.approx(2.0)
+    assert found.around(8.0, 0.0).high == pytest.approx(15.0)
+    assert found.around(8.0, 3.0).high == pytest.approx(15.0 + 0.7 * 3)
+    assert found.around(0.0, 0.0).high == pytest.approx(1.4)
     assert found.around(131.0, 0.0).high == 131.0  # the three groups that are near were right
-    np.testing.assert_allclose(found.error(jnp.asarray([[8.0, 0.0, 131.0]]), jnp.zeros((1, 3))), [[10.0, 2.0, 0.0]],
+    np.testing.assert_allclose(found.error(jnp.asarray([[8.0, 0.0, 131.0]]), jnp.zeros((1, 3))), [[7.0, 1.4, 0.0]],
                                rtol=1e-6)  # fmt: skip
 
 
 def test_groups_as_near_as_the_third_count_too() -> None:
     """Many groups are predicted to cost nothing: all of them speak of a policy that is."""
     groups = (*(group(cost, 0.0) for cost in (0.0, 0.0, 0.0, 0.0, 4.0)), group(99.0, 50.0))
-    assert margins.fit_cost_margin(groups, unit=1.0).around(0.0, 0.0).high == pytest.approx(4.0)
+    assert margins.fit_cost_margin(groups, unit=1.0).around(0.0, 0.0).high == pytest.approx(0.7 * 4.0)
 
 
 def test_costs_that_were_overrated_ask_for_no_margin() -> None:
@@ -71,7 +71,22 @@ def test_episodes_are_grouped_by_what_was_predicted_of_them() -> None:
     assert reward.spreads == pytest.approx(2.3534, abs=1e-4)
 
 
+def test_a_short_record_counts_by_its_steps() -> None:
+    """Nine of ten steps cost 1 and 0 was predicted, one of ten the other way round: the rate is 9 in 10, not 5."""
+    short = driven(np.array([0.0, 1.0]), np.array([9.0, 0.0]))._replace(scale=np.array([10 / 9, 10.0]))
+    found = margins._replay_group(short.predicted.mean(axis=1), short.true, short.scale)
+    assert found.cost == pytest.approx(9.0)
+    assert found.predicted_cost == pytest.approx(1.0)
+
+
 def test_the_reach_is_that_of_the_episodes_that_were_left_out() -> None:
     left_out = driven(np.zeros(5), np.zeros(5))
     assert margins.measure_reach(left_out) == 2.0 * margins.REACH
     assert margins.measure_reach(left_out._replace(driven_out=np.full(5, 9.0))) == 9.0  # as far as in the models
+
+
+def test_the_data_know_of_costs_as_high_as_their_costliest_episodes() -> None:
+    """The mean of one in five, of ten at least; a single step's cost is always known."""
+    assert margins.measure_shown(np.arange(100.0), 1.0) == pytest.approx(89.5)
+    assert margins.measure_shown(np.arange(20.0), 1.0) == pytest.approx(14.5)
+    assert margins.measure_shown(np.array([9.0] + [0.0] * 39), 1.0) == 1.0

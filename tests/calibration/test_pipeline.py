@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +18,7 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import fitted_q, margins, pipeline, storage
 from lspc.calibration.choosing import FEWEST_NEAR, Calibration
 from lspc.calibration.families import LspcFamily
-from lspc.calibration.pipeline import calibrate, calibrate_policy, share_out
+from lspc.calibration.pipeline import Judge, calibrate, calibrate_policy, gather_starts, share_out
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
@@ -31,6 +31,7 @@ def everywhere() -> Iterator[None]:
     """Models that have learned for twenty steps stray beyond the data: here no policy is refused for it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
+        patch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
         yield
 
 
@@ -63,6 +64,25 @@ def test_what_was_held_out_from_training_is_seen_by_no_member() -> None:
     assert (np.delete(unseen, held_out, axis=1).sum(axis=0) == 1).all()
 
 
+def days_cut_at_lost_samples(whole: int, ended: int) -> Dataset:
+    """Days of six steps, whole or ended after three, then one that was cut in two; the observation is the hour."""
+    hours = [*[range(6)] * whole, *[range(3)] * ended, range(4), range(4, 6)]
+    seen = np.concatenate(hours).astype(np.float32)[:, None]
+    last = np.cumsum([len(day) for day in hours]) - 1
+    terminated, truncated = np.zeros(len(seen), bool), np.zeros(len(seen), bool)
+    terminated[last[whole : whole + ended]] = True
+    truncated[last] = ~terminated[last]
+    nothing = np.zeros(len(seen), np.float32)
+    return Dataset(seen, 0 * seen, nothing, nothing, seen + 1, terminated, truncated)
+
+
+def test_policies_are_tried_from_the_starts_of_whole_episodes() -> None:
+    """Not from the middle of a day: its last hours would be lived through twice."""
+    assert gather_starts(days_cut_at_lost_samples(7, 3), 6).tolist() == [[0.0]] * 10
+    few = days_cut_at_lost_samples(6, 3)  # too few to leave the others out
+    assert gather_starts(few, 6).tolist() == [[0.0]] * 10 + [[4.0]]
+
+
 def test_the_seed_decides_among_episodes_of_one_cost() -> None:
     alike = episodes_of([1.0] * 40)
     first, again, other = (share_out(alike, 4, 0.0, seed).tolist() for seed in (0, 0, 1))
@@ -74,6 +94,18 @@ def test_too_few_episodes_are_refused() -> None:
     assert share_out(episodes_of([1.0] * enough), 4, 0.0, 0).shape == (4, enough)
     with pytest.raises(UserError, match=f"arrays: {enough - 1} episodes cannot support a calibration; {enough} can"):
         share_out(episodes_of([1.0] * (enough - 1)), 4, 0.0, 0)
+
+
+def test_a_policy_leaves_the_data_by_its_states_or_by_its_cost() -> None:
+    """Two models, one start: a reward of 1 and a cost of 3 each; its steps lead 0.1 beyond the range of the data."""
+    none, nothing = margins.fit_cost_margin((), 1.0), cast(Any, None)
+    judge = Judge(nothing, (), none, none, 0.2, 3.0, starts=np.zeros((1, 1)), horizon=9, largest=9.0, seed=0)
+    values = np.tile([1.0, 3.0], (2, 1, 1))
+    assert judge._estimate(values, 0.1).cost.high == 3.0
+    for other, strayed in ((judge, 0.3), (judge._replace(shown=2.9), 0.1), (judge, float("nan"))):
+        told = other._estimate(values, strayed)
+        assert told.beyond
+        assert told.cost.high == max(told.tails.values()) == 9.0
 
 
 def check_sane(found: Calibration, dataset: Dataset) -> None:

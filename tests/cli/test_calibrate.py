@@ -21,6 +21,7 @@ def everywhere() -> Iterator[None]:
     """Models that have learned for twenty steps stray beyond the data: here no policy is refused for it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
+        patch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
         yield
 
 

@@ -35,7 +35,7 @@ class Estimate(NamedTuple):
     tails: dict[str, float]
     """Risk -> upper bound of the cost that an episode exceeds with this chance."""
     beyond: bool
-    """Whether it goes farther from the data than episodes of them do: it may then cost anything."""
+    """Whether it leaves what the data show, in its states or its cost: it may then cost anything."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Point:
     tails: dict[str, float] = field(default_factory=dict)
     """Risk -> upper bound of the cost that an episode exceeds with this chance; none in older calibrations."""
     beyond: bool = False
-    """Whether it goes farther from the data than episodes of them do: it may then cost anything."""
+    """Whether it leaves what the data show, in its states or its cost: it may then cost anything."""
 
     def bound(self, risk: float | None) -> float:
         """Upper bound of the mean cost, or of the cost that an episode exceeds with a chance of `risk`."""

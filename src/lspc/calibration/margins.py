@@ -6,8 +6,9 @@ most underrated sets its margin; what the models disagree about among themselves
 
 Costs are compared by their square roots. A body that keeps near a limit, and a model that is a little off about
 where it is, make the error of a small cost small and that of a larger one larger; in square roots they are about
-alike, and so are the chance variations of a count. What is chosen here (groups, how many are near, spreads, reach)
-was chosen on the plants of scripts/coverage.py that are there for it.
+alike, and so are the chance variations of a count. What is chosen here (groups, how many are near, how much of their
+error is asked, reach, what the data know of costs) was chosen on the plants of scripts/coverage.py that are there for
+it.
 """
 
 from dataclasses import dataclass
@@ -25,8 +26,13 @@ GROUPS = 10
 """Of episodes."""
 NEAREST = 3
 """Groups whose errors a cost is judged by."""
-COST_SPREADS = 1.0
-"""How often the spread between the models is added to a cost."""
+ASKED = 0.7
+"""Share of the error of the most underrated group nearby, and of the spread, that a bound adds to a cost: the most of
+three is more than there usually is."""
+COSTLIEST = 0.2
+"""Share of the episodes that shows how much the data know of costs."""
+FEWEST_COSTLY = 10
+"""Episodes in that share at least."""
 REACH = 2.0
 """A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
 CONFIDENT = 0.95
@@ -59,7 +65,7 @@ class Margin:
         gaps = xp.abs(root[..., None] - places.reshape((1,) * root.ndim + (-1,)))
         near = gaps <= xp.sort(gaps, axis=-1)[..., min(NEAREST, len(places)) - 1, None]
         shift = xp.where(near, shifts.reshape((1,) * root.ndim + (-1,)), 0.0).max(axis=-1)
-        return self.unit * shift * (2.0 * root + shift)
+        return ASKED * self.unit * shift * (2.0 * root + shift)
 
     def around(self, mean: float, spread: float) -> Interval:
         off = float(self.error(mean, spread))
@@ -79,15 +85,9 @@ class Replay:
 
 def measure_margins(driven: Driven, unit: float, members: int) -> tuple[tuple[Replay, ...], Margin, Margin]:
     """Episodes sorted by predicted cost and grouped; the margins of cost and of reward that they ask for."""
-    predicted, true = (values * driven.scale[:, None] for values in (driven.predicted.mean(axis=1), driven.true))
-    groups = np.array_split(np.argsort(predicted[:, 1], kind="stable"), GROUPS)
-    found = tuple(
-        Replay(
-            len(group), float(true[group, 1].mean()), float(predicted[group, 1].mean()),
-            float(true[group, 0].mean()), float(predicted[group, 0].mean()),
-        )
-        for group in groups if len(group)
-    )  # fmt: skip
+    predicted = driven.predicted.mean(axis=1)
+    groups = np.array_split(np.argsort(predicted[:, 1] * driven.scale, kind="stable"), GROUPS)
+    found = tuple(_replay_group(predicted[own], driven.true[own], driven.scale[own]) for own in groups if len(own))
     size = max(float(np.mean([abs(group.reward) for group in found])), 1e-6)
     off = max(abs(group.reward - group.predicted_reward) / (abs(group.predicted_reward) + size) for group in found)
     # A reward is told to within a share of what episodes usually earn.
@@ -95,16 +95,32 @@ def measure_margins(driven: Driven, unit: float, members: int) -> tuple[tuple[Re
     return found, fit_cost_margin(found, max(unit, 1e-6)), reward
 
 
+def _replay_group(predicted: np.ndarray, true: np.ndarray, scale: np.ndarray) -> Replay:
+    """What a whole episode brings at the group's rate per step: a record of few steps counts by these alone."""
+    told = [values.sum(axis=0) / (1.0 / scale).sum() for values in (true, predicted)]
+    (reward, cost), (predicted_reward, predicted_cost) = (each.tolist() for each in told)
+    return Replay(len(true), cost, predicted_cost, reward, predicted_reward)
+
+
 def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
     """By how much the root of each group's true cost exceeds that of its predicted one, if it does."""
     roots = [(float(np.sqrt(group.predicted_cost / unit)), float(np.sqrt(group.cost / unit))) for group in groups]
-    return Margin(0.0, unit, COST_SPREADS, tuple((place, max(0.0, true - place)) for place, true in roots))
+    return Margin(0.0, unit, ASKED, tuple((place, max(0.0, true - place)) for place, true in roots))
 
 
 def measure_reach(driven: Driven) -> float:
     """How far beyond the range of the data a policy may stray, on average: some more than the episodes that were left
     out did in truth, or as far as these do in the models."""
     return max(REACH * float(driven.strayed.mean()), float(driven.driven_out.mean()))
+
+
+def measure_shown(episode_costs: np.ndarray, largest: float) -> float:
+    """The largest predicted cost that the data know enough of: the costliest episodes' mean, or a single step's.
+
+    Where few episodes cost anything, models learn from them that cost is rare, and say so of whoever is reckless.
+    """
+    number = max(FEWEST_COSTLY, round(COSTLIEST * len(episode_costs)))
+    return max(largest, float(np.sort(episode_costs)[-number:].mean()))
 
 
 def measure_spread(values: Float[np.ndarray, "members starts"]) -> float:

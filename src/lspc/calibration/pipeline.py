@@ -16,7 +16,7 @@ from lspc.calibration import closed_loop, dynamics, fitted_q, storage
 from lspc.calibration.choosing import FEWEST_NEAR, RISKS, Calibration, Estimate, Point
 from lspc.calibration.familiarity import choose_landmarks
 from lspc.calibration.families import LspcFamily, PolicyFamily
-from lspc.calibration.margins import Margin, Replay, measure_margins, measure_reach, measure_spread
+from lspc.calibration.margins import Margin, Replay, measure_margins, measure_reach, measure_shown, measure_spread
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -69,8 +69,10 @@ class Judge(NamedTuple):
     reward_margin: Margin
     reach: float
     """How far steps may lead beyond the range of the data, on average, before nothing can be said of a policy."""
+    shown: float
+    """The largest predicted cost that the data know enough of."""
     starts: np.ndarray
-    """First observations."""
+    """First observations of episodes."""
     horizon: int
     largest: float
     """The cost of an episode whose every step costs as much as any in the data."""
@@ -83,8 +85,8 @@ class Judge(NamedTuple):
 
     def _estimate(self, values: Float[np.ndarray, "members starts 2"], strayed: float) -> Estimate:
         """A policy that leaves the data may cost anything."""
-        beyond = not strayed <= self.reach
         reward, cost = values.mean(axis=(0, 1)).tolist()
+        beyond = not (strayed <= self.reach and min(cost, self.largest) <= self.shown)
         reward_spread, cost_spread = (measure_spread(values[..., signal]) for signal in (0, 1))
         around = self.cost_margin.around(cost, cost_spread)
         high = self.largest if beyond else min(self.largest, around.high)
@@ -120,18 +122,9 @@ def learn_judge(
     driven = closed_loop.drive_again(models, dataset, unseen, horizon, seed=seed)
     largest = float(dataset.costs.max())
     replays, cost_margin, reward_margin = measure_margins(driven, largest, config.members)
-    reach = measure_reach(driven)
-    return Judge(
-        models,
-        replays,
-        cost_margin,
-        reward_margin,
-        reach,
-        dataset.initial_observations,
-        horizon,
-        horizon * largest,
-        seed,
-    )
+    reach, shown = measure_reach(driven), measure_shown(dataset.cost_returns, largest)
+    starts = gather_starts(dataset, horizon)
+    return Judge(models, replays, cost_margin, reward_margin, reach, shown, starts, horizon, horizon * largest, seed)
 
 
 def calibrate(
@@ -163,9 +156,7 @@ def calibrate(
         learned, family, q_config, seed=seed, horizon=horizon,
         on_progress=lambda done: report("fitted Q evaluation", done, q_config.updates),
     )  # fmt: skip
-    returns = fitted_q.predict_returns(
-        q_ensemble, family, jnp.asarray(dataset.initial_observations), jnp.asarray(grid, jnp.float32)
-    )
+    returns = fitted_q.predict_returns(q_ensemble, family, jnp.asarray(judge.starts), jnp.asarray(grid, jnp.float32))
     curve = tuple(
         Point(round(float(eps), 6), estimate.cost, estimate.reward, fitted_cost, fitted_reward, *estimate[2:])
         for eps, estimate, (fitted_reward, fitted_cost) in zip(
@@ -179,6 +170,14 @@ def calibrate(
         __version__,
     )  # fmt: skip
     return calibration, GuardModels(q_ensemble, jnp.asarray(landmarks))
+
+
+def gather_starts(dataset: Dataset, horizon: int) -> np.ndarray:
+    """First observations of whole episodes, if there are enough: a log that was cut where samples were lost goes on
+    in the middle of an episode, from where no policy can be tried over all of its steps."""
+    last = np.array([episode.stop - 1 for episode in dataset.episodes])
+    whole = (dataset.lengths >= horizon) | dataset.terminated[last]
+    return dataset.initial_observations[whole] if whole.sum() >= FEWEST_NEAR else dataset.initial_observations
 
 
 def share_out(dataset: Dataset, members: int, held_out: float, seed: int) -> Bool[np.ndarray, "members episodes"]:
