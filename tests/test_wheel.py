@@ -68,7 +68,7 @@ def test_all_of_the_core_works_without_extras_and_simulators(alone: Path, tmp_pa
         (("fit", "tank.hdf5", "--budget", "5"), "onnx is not installed: pip install 'lspc[deploy]'"),
         (("export", "run"), "onnx is not installed: pip install 'lspc[deploy]'"),
         (("convert", "tank.hdf5", "tank.csv"), 'tables need pyarrow: pip install "lspc[data]"'),
-        (("collect", "--task", "BallRun", "--out", "ball.hdf5"), "missing: `lspc doctor` says how to install it"),
+        (("collect", "--task", "BallRun", "--out", "ball.hdf5"), "(not installed): `lspc doctor` says what to do"),
         (("evaluate", "run", "--on", "gym:Nothing-v0"), "gym:Nothing-v0: gymnasium cannot make it"),
     ]:
         refused = pythons.run(alone, "-m", "lspc", *arguments, cwd=tmp_path, **SMALL_JAX)

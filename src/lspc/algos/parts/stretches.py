@@ -5,6 +5,7 @@ touch the hazard sooner or later, as other episodes did that came as close. So c
 a function of the state, and each episode is judged by what was learned from the others.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,7 +25,8 @@ MOST_STATES = 50_000
 """That are looked at, some of each episode: in data larger than memory each is a read of its own."""
 HALVES = 2
 """Each half of the episodes is judged by the other half."""
-UPDATES, BATCH, HIDDEN, LEARNING_RATE = 1_000, 256, (64, 64), 2e-3
+BATCH, HIDDEN, LEARNING_RATE = 256, (64, 64), 2e-3
+EPOCHS, FEWEST_UPDATES, MOST_UPDATES = 20, 100, 1_000
 
 
 class Stretches(NamedTuple):
@@ -87,12 +89,13 @@ def foresee(
 def fit(observations: NDArray[np.float32], targets: NDArray[np.float32], seed: int) -> MLP:
     """A small network that foresees the targets."""
     count = len(targets)
-    padding = (1 << (count - 1).bit_length()) - count  # to a power of two: few sizes, few programs to compile
+    size = 1 << (count - 1).bit_length()  # padded to a power of two: few sizes, few programs to compile
+    padding, updates = size - count, min(max(EPOCHS * size // BATCH, FEWEST_UPDATES), MOST_UPDATES)
     padded = (
         jnp.asarray(np.pad(column, [(0, padding)] + [(0, 0)] * (column.ndim - 1)))
         for column in (observations, targets)
     )
-    return _fit(*padded, jnp.int32(count), jax.random.key(seed))
+    return _fit(*padded, jnp.int32(count), jax.random.key(seed), updates)
 
 
 def apply(net: MLP, x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -102,12 +105,13 @@ def apply(net: MLP, x: NDArray[np.float32]) -> NDArray[np.float32]:
     return x @ np.asarray(net.layers[-1].weight) + np.asarray(net.layers[-1].bias)
 
 
-@jax.jit
+@partial(jax.jit, static_argnames="updates")
 def _fit(
     observations: Float[Array, "states observation"],
     targets: Float[Array, " states"],
     count: Array,
     key: PRNGKeyArray,
+    updates: int,
 ) -> MLP:
     init_key, batch_key = jax.random.split(key)
     learner = Learner.of(MLP(observations.shape[1], 1, HIDDEN, key=init_key))
@@ -121,5 +125,5 @@ def _fit(
         learner = learner.step(jax.grad(loss)(learner.net, rows), LEARNING_RATE)
         return (learner, average_recent(average, learner.net, learner.updates, 5.0)), None
 
-    (_, average), _ = jax.lax.scan(step, (learner, learner.net), jax.random.split(batch_key, UPDATES))
+    (_, average), _ = jax.lax.scan(step, (learner, learner.net), jax.random.split(batch_key, updates))
     return average
