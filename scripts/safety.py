@@ -34,6 +34,8 @@ TASKS = (
 )  # fmt: skip
 BASELINES = {"BC": "BC-Safe", "CDT": "CDT", "COptiDICE": "COptiDICE"}
 """Policies as records name them, and as the table does."""
+COLUMNS = 3
+"""Of panels in the figure."""
 Rows = list[dict[str, Any]]
 
 
@@ -170,26 +172,35 @@ def print_table(records: list[dict[str, Any]]) -> None:
 
 def draw(records: list[dict[str, Any]], out: Path) -> None:
     """A panel for each task: LSPC-O's return against its cost as eps grows, a line for each training seed."""
-    figure = drawing.new_figure(14, 3.1 * -(-len(records) // 4))
-    panels = figure.subplots(-(-len(records) // 4), 4, squeeze=False).flat
+    rows = -(-len(records) // COLUMNS)
+    figure = drawing.new_figure(4 * COLUMNS, 3.2 * rows + 0.4)
+    panels = figure.subplots(rows, COLUMNS, squeeze=False).flat
     for axes in panels[len(records) :]:
         axes.set_axis_off()
+    legend: dict[str, Any] = {}
     for axes, record in zip(panels, records, strict=False):
         draw_task(axes, record)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+        handles, labels = axes.get_legend_handles_labels()
+        legend |= dict(zip(labels, handles, strict=True))
+    figure.legend(legend.values(), legend, loc="outside lower center", ncols=len(legend), frameon=False)
     drawing.save(figure, out)
 
 
 def draw_task(axes: Axes, record: dict[str, Any]) -> None:
     rows = [row for made in record["methods"].values() for row in made["rows"]]
     for budget, best in record["data"]["best_within"].items():
-        axes.axvline(float(budget), color=drawing.BUDGET_COLOUR, linestyle=(0, (6, 3)), linewidth=1)
+        axes.axvline(float(budget), color=drawing.BUDGET_COLOUR, linestyle=(0, (6, 3)), linewidth=1, label="budget")
         if np.isfinite(best):
-            axes.plot(float(budget), best, "_", color=drawing.TEXT_COLOUR, markersize=14, label="best episode within")
-    for number, (policy, name) in enumerate(
-        (("LSPC-O", "LSPC-O, each eps"), ("LSPC-S", "LSPC-S"), ("BC", "BC-Safe"))
-    ):
+            axes.plot(
+                float(budget),
+                best,
+                "_",
+                color=drawing.TEXT_COLOUR,
+                markersize=14,
+                label="best recorded episode within a budget",
+            )
+    shown = {"LSPC-O": "LSPC-O, each eps", "LSPC-S": "LSPC-S", **BASELINES}
+    for number, (policy, name) in enumerate(shown.items()):
         for seed in sorted({row["seed"] for row in rows}):
             found = [row for row in rows if row["policy"].startswith(policy) and row["seed"] == seed]
             points = [(np.mean(row["costs"]), np.mean(row["returns"])) for row in found]
