@@ -60,7 +60,7 @@ def divide(dataset: Dataset) -> Stretches:
     return Stretches(owners, rows, ends[owners] - rows, costs, rewards, usual)
 
 
-def sum_ahead(values: NDArray[np.float64], owners: NDArray[np.int64]) -> NDArray[np.float64]:
+def sum_ahead(values: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[Any]:
     """The sum of each stretch and the next ones of its episode, LOOK_AHEAD in all."""
     total = values.copy()
     for step in range(1, LOOK_AHEAD):
@@ -78,10 +78,10 @@ def foresee(
         return foreseen
     deviation = observations.std(axis=0)
     observations = (observations - observations.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
-    observations, targets = observations.astype(np.float32), (targets / spread).astype(np.float32)
+    observations, scaled = observations.astype(np.float32), (targets / spread).astype(np.float32)
     for judged in range(HALVES):
         learned = half[owners] != judged
-        net = fit(observations[learned], targets[learned], judged)
+        net = fit(observations[learned], scaled[learned], judged)
         foreseen[~learned] = np.maximum(apply(net, observations[~learned])[:, 0], 0.0)
     return foreseen * spread
 
