@@ -74,3 +74,8 @@ def test_free_data_lead_to_no_cost() -> None:
     dataset = small_dataset(episodes=4, steps=10)
     free = replace(dataset, costs=np.zeros_like(dataset.costs))
     assert not stretches.divide(free).usual.any()
+
+
+def test_a_network_that_foresees_nothing_charges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretches, "foresee", lambda rows, targets, owners: np.zeros(len(targets)))
+    np.testing.assert_array_equal(stretches.divide(small_dataset(episodes=4, steps=10)).usual, 0.0)

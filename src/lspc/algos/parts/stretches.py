@@ -55,8 +55,8 @@ def divide(dataset: Dataset) -> Stretches:
     observations = mapped.gather(dataset.observations, rows[looked])
     foreseen = foresee(observations, rates[looked], owners[looked])
     usual = foreseen[np.cumsum(looked) - 1] * steps
-    # A network's mean is off by a little; all stretches together are known to cost what they cost.
-    usual *= costs.sum() / max(usual.sum(), np.finfo(float).tiny)
+    if usual.any():  # a network's mean is off by a little; all stretches together are known to cost what they cost
+        usual *= costs.sum() / usual.sum()
     return Stretches(owners, rows, ends[owners] - rows, costs, rewards, usual)
 
 
