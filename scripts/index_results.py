@@ -82,7 +82,6 @@ FILES = {
     "speed-methods.json": Kind(
         "speed of every method", "python benchmarks/speed.py --parts methods --seconds 6", "0.2.0"
     ),
-    "products.json": Kind("gradients of a layer's weights, by XLA and by lspc", "python benchmarks/products.py"),
     "updates.json": Kind("updates beside the best matrix product and PyTorch", "python benchmarks/updates.py"),
     "use.json": Kind("where the time goes in use", "python benchmarks/use.py"),
     "streaming-gather.json": Kind(

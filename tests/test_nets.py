@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lspc.nets import MLP, Learner, Linear, average_recent, multiply
+from lspc.nets import MLP, Learner, Linear, average_recent
 
 
 def test_linear_is_x_w_plus_b_within_its_bounds() -> None:
@@ -20,20 +20,6 @@ def test_linear_is_x_w_plus_b_within_its_bounds() -> None:
         assert np.abs(values).max() <= bound
         assert np.abs(values).max() > 0.5 * bound
         assert values.min() < 0 < values.max()
-
-
-@pytest.mark.parametrize("outputs", [2, 5])
-def test_gradients_of_a_product_by_hand(outputs: int) -> None:
-    """Of more inputs than outputs and of fewer, with two leading axes."""
-    rng = np.random.default_rng(0)
-    x, weight, gradient = (
-        rng.normal(size=size).astype(np.float32) for size in ((4, 6, 3), (3, outputs), (4, 6, outputs))
-    )
-    product, pull_back = jax.vjp(multiply, jnp.asarray(x), jnp.asarray(weight))
-    of_x, of_weight = pull_back(jnp.asarray(gradient))
-    np.testing.assert_allclose(product, x @ weight, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(of_x, gradient @ weight.T, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(of_weight, np.einsum("abi,abo->io", x, gradient), rtol=1e-5, atol=1e-5)
 
 
 def test_mlp_by_hand() -> None:

@@ -19,38 +19,6 @@ def match_rank(x: Array, like: Array) -> Array:
     return jnp.expand_dims(x, tuple(range(like.ndim - x.ndim)))
 
 
-@jax.custom_vjp
-def multiply(
-    x: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]
-) -> Float[Array, "*batch outputs"]:
-    """x W, with gradients in the form that a CPU computes fastest."""
-    return x @ weight
-
-
-def _multiply_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
-    return multiply(x, weight), (x, weight)
-
-
-def _multiply_backward(factors: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    x, weight = factors
-    rows = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
-    return gradient @ weight.T, _weight_gradient(*rows)
-
-
-def _weight_gradient(x: Float[Array, "rows inputs"], gradient: Float[Array, "rows outputs"]) -> Array:
-    """x^T g. XLA's fast product on a CPU refuses a left factor that is still to be transposed, and falls back
-    to a slower one; so the narrower of the two is transposed beforehand, behind a barrier."""
-    if jax.default_backend() != "cpu":
-        return x.T @ gradient
-    settle = jax.lax.optimization_barrier
-    if x.shape[1] <= gradient.shape[1]:
-        return settle(x.T) @ gradient
-    return settle(settle(gradient.T) @ x).T
-
-
-multiply.defvjp(_multiply_forward, _multiply_backward)
-
-
 class Linear(eqx.Module):
     """y = x W + b, with weights drawn uniformly within 1/sqrt(fan-in) (the released LSPC code's initialisation)."""
 
@@ -64,7 +32,7 @@ class Linear(eqx.Module):
         self.bias = jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        y = multiply(x, self.weight)
+        y = x @ self.weight
         return y + match_rank(self.bias, y)
 
 
