@@ -1,4 +1,4 @@
-"""Is the promise kept? `lspc calibrate`'s judge, the pilot and the alarm on random plants whose truth is known.
+"""Is the promise kept? `lspc calibrate`'s estimates, the pilot and the alarm on random plants whose truth is known.
 
 python scripts/coverage.py measure design --number 156     # plants that margins may be designed on
 python scripts/coverage.py measure held --number 156       # plants to be looked at once
@@ -22,7 +22,7 @@ from lspc import files
 from lspc.calibration import dynamics, pilot
 from lspc.calibration.choosing import Calibration, Point
 from lspc.calibration.pilot import Claim, Trial
-from lspc.calibration.pipeline import learn_judge
+from lspc.calibration.pipeline import fit_evaluator
 from lspc.deploy.alarm import Alarm
 from lspc.version import __version__
 
@@ -40,7 +40,7 @@ PILOT, LIFETIME = 60, 200
 
 
 def measure(half: Annotated[Literal["design", "spent", "held"], tyro.conf.Positional], number: int = 156) -> None:
-    """Judge every policy of so many plants, and write down what came of it."""
+    """Estimate every policy of so many plants, and write down what came of it."""
     path = RECORDS / f"plants-{half}.json"
     known: list[dict[str, Any]] = files.read_json(path)["plants"] if path.exists() else []
     for place in range(len(known), number):
@@ -59,13 +59,13 @@ def measure_plant(number: int, half: int) -> dict[str, Any]:
     """Its labels, what was predicted, what is true, and what each budget led to."""
     made = plants.make_plant(number, half)
     truth = plants.play(made.plant, GRID, EPISODES, 1_000 * half + number)
-    judge = learn_judge(made.log, config=SMALL)
+    evaluator = fit_evaluator(made.log, config=SMALL)
     points = tuple(
         Point(float(eps), told.cost, told.reward, 0.0, 0.0, told.tails, told.beyond)
-        for eps, told in zip(GRID, judge.judge(plants.Mixtures(made.plant), GRID), strict=True)
+        for eps, told in zip(GRID, evaluator.estimate(plants.Mixtures(made.plant), GRID), strict=True)
     )
     found = Calibration(
-        0, "", 0.9, plants.HORIZON, 0, {}, points, judge.replays, judge.cost_margin, judge.reward_margin,
+        0, "", 0.9, plants.HORIZON, 0, {}, points, evaluator.replays, evaluator.cost_margin, evaluator.reward_margin,
         tuple(made.log.cost_returns.tolist()), 0.0,
     )  # fmt: skip
     rng, lowest = np.random.default_rng(number), float(made.log.returns.min())
@@ -75,14 +75,14 @@ def measure_plant(number: int, half: int) -> dict[str, Any]:
         "predicted": [round(point.cost.mean, 2) for point in points],
         "upper": [round(point.cost.high, 2) for point in points],
         "beyond": [point.beyond for point in points],
-        "mean": [judge_choice(found, truth, budget, None, lowest) for budget in BUDGETS],
-        "risk": [judge_choice(found, truth, budget, RISK, lowest) for budget in BUDGETS],
+        "mean": [check_choice(found, truth, budget, None, lowest) for budget in BUDGETS],
+        "risk": [check_choice(found, truth, budget, RISK, lowest) for budget in BUDGETS],
         "pilot": [run_pilot(truth, budget, rng) for budget in BUDGETS],
         "alarm": [run_alarm(truth, budget, rng) for budget in BUDGETS],
     }
 
 
-def judge_choice(found: Calibration, truth: np.ndarray, budget: float, risk: float | None, lowest: float) -> Any:
+def check_choice(found: Calibration, truth: np.ndarray, budget: float, risk: float | None, lowest: float) -> Any:
     """The chosen policy beside the best there is; `lost` is the share of what that earns beyond the worst episode."""
     rewards, costs = truth[..., 0].mean(1), truth[..., 1]
     keeps = costs.mean(1) <= budget if risk is None else (costs > budget).mean(1) <= risk

@@ -22,7 +22,7 @@ import tyro
 
 from lspc import files
 from lspc.calibration import fitted_q
-from lspc.calibration.pipeline import learn_judge
+from lspc.calibration.pipeline import fit_evaluator
 from lspc.data import Dataset
 from lspc.version import __version__
 
@@ -168,7 +168,9 @@ def measure(number: int = 156) -> None:
         truth = plants.play(made.plant, SHARES, coverage.EPISODES, place)[..., 1].mean(1)
         family = plants.Mixtures(made.plant)
         told = estimate(made.log, made.plant, place)
-        told["lspc"] = [each.cost.mean for each in learn_judge(made.log, config=coverage.SMALL).judge(family, SHARES)]
+        told["lspc"] = [
+            each.cost.mean for each in fit_evaluator(made.log, config=coverage.SMALL).estimate(family, SHARES)
+        ]
         told["fitted_q"] = predict_by_networks(made.log, family)
         # Nobody believes a cost that no episode can have.
         rounded = {name: np.clip(values, 0, plants.HORIZON).round(2).tolist() for name, values in told.items()}

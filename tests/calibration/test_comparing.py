@@ -10,9 +10,9 @@ from helpers.data import small_dataset
 from lspc import algos, training
 from lspc.calibration import pipeline
 from lspc.calibration.choosing import Estimate
-from lspc.calibration.comparing import choose_policy, judge_policies
+from lspc.calibration.comparing import choose_policy, estimate_policies
 from lspc.calibration.families import PolicyFamily
-from lspc.calibration.pipeline import Judge, learn_judge
+from lspc.calibration.pipeline import OffPolicyEvaluator, fit_evaluator
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
@@ -32,13 +32,13 @@ def runs(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
 
 
 @pytest.fixture(scope="module")
-def judge(dataset: Dataset) -> Judge:
+def evaluator(dataset: Dataset) -> OffPolicyEvaluator:
     """Models that have learned next to nothing stray: here they may."""
-    return learn_judge(dataset, config=SMALL_DYNAMICS)._replace(reach=float("inf"))
+    return fit_evaluator(dataset, config=SMALL_DYNAMICS)._replace(reach=float("inf"))
 
 
-def test_every_policy_of_every_method_is_judged(runs: list[Path], judge: Judge) -> None:
-    lspc, bc, cdt = (judge_policies(judge, load_policy(run), run.name, 1e6) for run in runs)
+def test_every_policy_of_every_method_is_judged(runs: list[Path], evaluator: OffPolicyEvaluator) -> None:
+    lspc, bc, cdt = (estimate_policies(evaluator, load_policy(run), run.name, 1e6) for run in runs)
     assert [each.policy for each in lspc] == ["LSPC-O"] * 21 + ["LSPC-S", "CVAE"]
     assert [each.restriction for each in lspc][:21:20] == [0.02, 2.0]
     assert all(each.restriction is None for each in (*bc, *cdt))
@@ -48,22 +48,22 @@ def test_every_policy_of_every_method_is_judged(runs: list[Path], judge: Judge) 
     assert len({each.reward.mean for each in (*lspc, *bc, *cdt)}) > 20
 
 
-class Rising(Judge):
+class Rising(OffPolicyEvaluator):
     """Says that each eps costs one more than the one before, but for the last, which costs nothing."""
 
-    def judge(self, family: PolicyFamily, parameters: np.ndarray) -> list[Estimate]:
+    def estimate(self, family: PolicyFamily, parameters: np.ndarray) -> list[Estimate]:
         costs = [*range(len(parameters) - 1), 0]
         return [Estimate(Interval(c, c, c), Interval(0.0, 0.0, 0.0), {}, beyond=False) for c in map(float, costs)]
 
 
-def test_eps_count_up_to_the_first_that_does_not_fit(runs: list[Path], judge: Judge) -> None:
-    found = judge_policies(Rising(*judge), load_policy(runs[0]), "lspc", 4.0)[:21]
+def test_eps_count_up_to_the_first_that_does_not_fit(runs: list[Path], evaluator: OffPolicyEvaluator) -> None:
+    found = estimate_policies(Rising(*evaluator), load_policy(runs[0]), "lspc", 4.0)[:21]
     assert [each.fits for each in found] == [place <= 4 for place in range(21)]
 
 
-def test_what_leaves_the_data_fits_no_budget(runs: list[Path], judge: Judge) -> None:
-    strict = judge._replace(reach=-1.0)
-    assert not any(each.fits for run in runs[:2] for each in judge_policies(strict, load_policy(run), "run", 1e6))
+def test_what_leaves_the_data_fits_no_budget(runs: list[Path], evaluator: OffPolicyEvaluator) -> None:
+    strict = evaluator._replace(reach=-1.0)
+    assert not any(each.fits for run in runs[:2] for each in estimate_policies(strict, load_policy(run), "run", 1e6))
 
 
 def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import fitted_q, margins, pipeline, storage
 from lspc.calibration.choosing import FEWEST_NEAR, Calibration
 from lspc.calibration.families import LspcFamily
-from lspc.calibration.pipeline import Judge, calibrate, calibrate_policy, gather_starts, share_out
+from lspc.calibration.pipeline import OffPolicyEvaluator, calibrate, calibrate_policy, gather_starts, share_out
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
@@ -99,11 +99,13 @@ def test_too_few_episodes_are_refused() -> None:
 def test_a_policy_leaves_the_data_by_its_states_or_by_its_cost() -> None:
     """Two models, one start: a reward of 1 and a cost of 3 each; its steps lead 0.1 beyond the range of the data."""
     none, nothing = margins.fit_cost_margin((), 1.0), cast(Any, None)
-    judge = Judge(nothing, (), none, none, 0.2, 3.0, starts=np.zeros((1, 1)), horizon=9, largest=9.0, seed=0)
+    evaluator = OffPolicyEvaluator(
+        nothing, (), none, none, 0.2, 3.0, starts=np.zeros((1, 1)), horizon=9, largest=9.0, seed=0
+    )
     values = np.tile([1.0, 3.0], (2, 1, 1))
-    assert judge._estimate(values, 0.1).cost.high == 3.0
-    for other, strayed in ((judge, 0.3), (judge._replace(shown=2.9), 0.1), (judge, float("nan"))):
-        told = other._estimate(values, strayed)
+    assert evaluator._summarise(values, 0.1).cost.high == 3.0
+    for other, strayed in ((evaluator, 0.3), (evaluator._replace(shown=2.9), 0.1), (evaluator, float("nan"))):
+        told = other._summarise(values, strayed)
         assert told.beyond
         assert told.cost.high == max(told.tails.values()) == 9.0
 

@@ -201,8 +201,8 @@ def show_transitions(state: State, critics: CriticOutputs, batch: Batch | Record
     if not isinstance(batch, RecordedBatch) or not config.uses_record:
         return Shown(critics, draw_restrictions(key, len(critics.actions), config))
     observations, actions = state.normaliser(batch.admitted.observations), batch.admitted.actions
-    reward = iql.judge(state.reward, observations, actions, is_cost=False)
-    cost = iql.judge(state.cost, observations, actions, is_cost=True)
+    reward = iql.evaluate(state.reward, observations, actions, is_cost=False)
+    cost = iql.evaluate(state.cost, observations, actions, is_cost=True)
     admitted = critics._replace(
         observations=observations,
         actions=actions,

@@ -15,7 +15,7 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import dynamics
 from lspc.calibration.choosing import Estimate, explain_lack
 from lspc.calibration.families import LspcFamily, OnePolicy
-from lspc.calibration.pipeline import POINTS, Judge, Progress, learn_judge
+from lspc.calibration.pipeline import POINTS, OffPolicyEvaluator, Progress, fit_evaluator
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
@@ -71,22 +71,24 @@ def choose_policy(
     data = opened[0].bound_actions(dataset) if dataset else opened[0].require_dataset()
     if data.fingerprint != opened[0].dataset.fingerprint:
         raise UserError(f"{data.source} is not the data that the runs learned from: their fingerprints differ")
-    judge = learn_judge(
+    evaluator = fit_evaluator(
         data.scale_actions(), held_out=min(run.dataset.held_out for run in opened),
         config=dynamics.Config(updates=updates), on_progress=on_progress,
     )  # fmt: skip
-    lacking = explain_lack(data.cost_returns.tolist(), budget, judge.cost_margin.unit)
+    lacking = explain_lack(data.cost_returns.tolist(), budget, evaluator.cost_margin.unit)
     candidates = tuple(
         candidate
         for run in opened
-        for candidate in judge_policies(judge, load_policy(run.path, seed=seed), run.name, budget)
+        for candidate in estimate_policies(evaluator, load_policy(run.path, seed=seed), run.name, budget)
     )
     fitting = [candidate for candidate in candidates if candidate.fits]
     best = None if lacking else max(fitting, key=lambda candidate: candidate.reward.mean, default=None)
     return Comparison(budget, best, candidates, lacking or explain(best, candidates))
 
 
-def judge_policies(judge: Judge, policy: TrainedPolicy, name: str, budget: float) -> list[Candidate]:
+def estimate_policies(
+    evaluator: OffPolicyEvaluator, policy: TrainedPolicy, name: str, budget: float
+) -> list[Candidate]:
     """Every policy in one run."""
 
     def describe(variant: str, eps: float | None, told: Estimate, fits: bool) -> Candidate:
@@ -99,11 +101,11 @@ def judge_policies(judge: Judge, policy: TrainedPolicy, name: str, budget: float
             low, high = family.range
             grid = np.linspace(low, high, POINTS if low < high else 1)
             fits = True
-            for eps, told in zip(grid, judge.judge(family, grid), strict=True):
+            for eps, told in zip(grid, evaluator.estimate(family, grid), strict=True):
                 fits = fits and not told.beyond and told.cost.high <= budget
                 found.append(describe(variant, round(float(eps), 6), told, fits))
         else:
-            told = judge.judge(OnePolicy(net, variant), np.zeros(1))[0]
+            told = evaluator.estimate(OnePolicy(net, variant), np.zeros(1))[0]
             found.append(describe(variant, None, told, not told.beyond and told.cost.high <= budget))
     return found
 

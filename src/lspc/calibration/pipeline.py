@@ -60,8 +60,8 @@ def calibrate_policy(
     return calibration
 
 
-class Judge(NamedTuple):
-    """Models of a plant, and how far to trust them: what policies are judged by, from data alone."""
+class OffPolicyEvaluator(NamedTuple):
+    """Models of a plant, and how far to trust them: what policies are evaluated with, from data alone."""
 
     models: dynamics.DynamicsModel
     replays: tuple[Replay, ...]
@@ -78,12 +78,12 @@ class Judge(NamedTuple):
     """The cost of an episode whose every step costs as much as any in the data."""
     seed: int
 
-    def judge(self, family: PolicyFamily, parameters: np.ndarray) -> list[Estimate]:
+    def estimate(self, family: PolicyFamily, parameters: np.ndarray) -> list[Estimate]:
         """What each policy of the family costs and earns, closed loop over the whole horizon."""
         rolled = dynamics.roll_out(self.models, family, self.starts, parameters, self.horizon, seed=self.seed)
-        return [self._estimate(rolled.values[:, i], rolled.strayed[i]) for i in range(len(parameters))]
+        return [self._summarise(rolled.values[:, i], rolled.strayed[i]) for i in range(len(parameters))]
 
-    def _estimate(self, values: Float[np.ndarray, "members starts 2"], strayed: float) -> Estimate:
+    def _summarise(self, values: Float[np.ndarray, "members starts 2"], strayed: float) -> Estimate:
         """A policy that leaves the data may cost anything."""
         reward, cost = values.mean(axis=(0, 1)).tolist()
         beyond = not (strayed <= self.reach and min(cost, self.largest) <= self.shown)
@@ -100,7 +100,7 @@ class Judge(NamedTuple):
         return min(self.largest, self.cost_margin.around(float(each.mean()), float(each.std(ddof=1))).high)
 
 
-def learn_judge(
+def fit_evaluator(
     dataset: Dataset,
     *,
     held_out: float = 0.0,
@@ -108,7 +108,7 @@ def learn_judge(
     config: dynamics.Config | None = None,
     seed: int = 0,
     on_progress: Progress | None = None,
-) -> Judge:
+) -> OffPolicyEvaluator:
     """Models of the plant the data come from, checked on episodes they have not seen.
 
     `held_out` is the share of episodes that the policies have not seen: no model learns from them either.
@@ -124,7 +124,9 @@ def learn_judge(
     replays, cost_margin, reward_margin = measure_margins(driven, largest, config.members)
     reach, shown = measure_reach(driven), measure_shown(dataset.cost_returns, largest)
     starts = gather_starts(dataset, horizon)
-    return Judge(models, replays, cost_margin, reward_margin, reach, shown, starts, horizon, horizon * largest, seed)
+    return OffPolicyEvaluator(
+        models, replays, cost_margin, reward_margin, reach, shown, starts, horizon, horizon * largest, seed
+    )
 
 
 def calibrate(
@@ -146,17 +148,19 @@ def calibrate(
     family = LspcFamily(policy)
     low, high = family.range
     grid = np.linspace(low, high, POINTS if low < high else 1)
-    judge = learn_judge(
+    evaluator = fit_evaluator(
         scaled, held_out=held_out, horizon=horizon, config=dynamics_config, seed=seed, on_progress=on_progress
     )
-    estimates = judge.judge(family, grid)
+    estimates = evaluator.estimate(family, grid)
     unseen = share_out(scaled, FOLDS, held_out, seed)[0]
     learned, checked = scaled.select(np.flatnonzero(~unseen)), scaled.select(np.flatnonzero(unseen))
     q_ensemble = fitted_q.fit(
         learned, family, q_config, seed=seed, horizon=horizon,
         on_progress=lambda done: report("fitted Q evaluation", done, q_config.updates),
     )  # fmt: skip
-    returns = fitted_q.predict_returns(q_ensemble, family, jnp.asarray(judge.starts), jnp.asarray(grid, jnp.float32))
+    returns = fitted_q.predict_returns(
+        q_ensemble, family, jnp.asarray(evaluator.starts), jnp.asarray(grid, jnp.float32)
+    )
     curve = tuple(
         Point(round(float(eps), 6), estimate.cost, estimate.reward, fitted_cost, fitted_reward, *estimate[2:])
         for eps, estimate, (fitted_reward, fitted_cost) in zip(
@@ -165,8 +169,8 @@ def calibrate(
     )
     landmarks, limit = choose_landmarks(learned, checked, seed)
     calibration = Calibration(
-        training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(q_config), curve, judge.replays,
-        judge.cost_margin, judge.reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
+        training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(q_config), curve, evaluator.replays,
+        evaluator.cost_margin, evaluator.reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
         __version__,
     )  # fmt: skip
     return calibration, GuardModels(q_ensemble, jnp.asarray(landmarks))

@@ -149,8 +149,8 @@ def _read_ahead(mapping: Mapping, array: NDArray[Any], rows: NDArray[np.integer]
     starts = np.sort(array.ctypes.data - mapping.address + rows.astype(np.int64) * array.strides[0])
     first = starts // mmap.PAGESIZE
     last = (starts + math.prod(array.shape[1:]) * array.itemsize - 1) // mmap.PAGESIZE
-    apart = first[1:] > last[:-1] + NEAR
-    begins, ends = first[np.append(True, apart)], last[np.append(apart, True)]
+    far = first[1:] > last[:-1] + NEAR
+    begins, ends = first[np.append(True, far)], last[np.append(far, True)]
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         mapping.madvise(mmap.MADV_WILLNEED, begin * mmap.PAGESIZE, (end - begin + 1) * mmap.PAGESIZE)
 

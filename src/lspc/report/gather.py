@@ -198,8 +198,8 @@ def draw_actions(source: Source) -> Part | None:
     usual = [policy.act(states) for policy in policies]
     bounds = main.action_bounds.for_actions(dataset.action_dim, source.run.name)
     scaled = [bounds.to_unit(actions) for actions in usual]  # no unit outweighs another
-    apart = np.linalg.norm(scaled[0] - scaled[min(1, len(usual) - 1)], axis=1)
-    place = int(apart.argmax())
+    distance = np.linalg.norm(scaled[0] - scaled[min(1, len(usual) - 1)], axis=1)
+    place = int(distance.argmax())
     repeated = np.repeat(states[place : place + 1], ACTIONS, axis=0)
     return {
         "run": source.run.name,

@@ -131,14 +131,14 @@ def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> Recorded
     of the episodes that it admits, and one of that episode's transitions.
     """
     size, keys = config.batch_size, jax.random.split(jax.random.fold_in(key, 1), 3)
-    everywhere = jax.random.randint(key, (size,), 0, row_count(record.rows))
+    uniform = jax.random.randint(key, (size,), 0, row_count(record.rows))
     places, chances, shares = jax.vmap(lambda each: jax.random.uniform(each, (size,)))(keys)
     levels, admitted = (places * LEVELS).astype(jnp.int32), record.admission
     episodes = find_episodes(admitted.cumulative, levels, chances)
     lengths = admitted.lengths[levels, episodes]
     within = shares * lengths.astype(jnp.float32)
     chosen = admitted.starts[levels, episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
-    both = base.unpack(gather_rows(record.rows, jnp.concatenate([everywhere, chosen])), spec)
+    both = base.unpack(gather_rows(record.rows, jnp.concatenate([uniform, chosen])), spec)
     transitions, shown = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
     return RecordedBatch(transitions, shown, places, admitted.manner)
 

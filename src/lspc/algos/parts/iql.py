@@ -142,7 +142,7 @@ def step(
     return Critic(fast, slow, value), report
 
 
-def judge(critic: Critic, observations: Observations, actions: Actions, *, is_cost: bool) -> CriticReport:
+def evaluate(critic: Critic, observations: Observations, actions: Actions, *, is_cost: bool) -> CriticReport:
     """What a critic says of transitions that it does not learn from."""
     q = twin(critic.target_q, observations, actions, is_cost=is_cost)
     value = critic.value.net(observations)[..., 0]
