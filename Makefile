@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEV := dev,data,track,deploy,cluster,docs,video,bullet
 # A file at a time for each worker, in the order that tests/conftest.py gives.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
-QUICK := not (simulator or process or browser or cluster or learning)
+QUICK := not (simulator or process or browser or cluster or learning or slow)
 
 .PHONY: quickstart check quick-tests test all-tests wheels coverage chromium lint types speed soak growth docs install simulators clean
 
@@ -14,7 +14,7 @@ quickstart: .venv/.installed
 	$(BIN)/lspc evaluate quickstart/run
 	$(BIN)/lspc report quickstart/run --out quickstart/report.html
 
-# After every change: all that needs no simulator, child process, browser or cluster, and trains nothing for long.
+# After every change: all that needs no simulator, child process, browser or cluster, and answers at once.
 check: lint .venv/.installed-simulators
 	$(MAKE) --no-print-directory --jobs 2 types quick-tests
 

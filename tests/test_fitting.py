@@ -17,6 +17,8 @@ from lspc.data import Dataset, save
 from lspc.errors import UserError
 from lspc.fitting import Fitted
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, Any] = {
     "steps": 10, "hidden": (8, 8), "latent_dim": 4, "batch_size": 32, "updates": 20, "preset": "default",
 }  # fmt: skip

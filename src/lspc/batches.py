@@ -22,17 +22,18 @@ Build = Callable[..., Any]
 
 
 class HostRows:
-    """A table that stays on the host: `columns`, and how a batch is built of theirs."""
+    """A table that stays on the host: the bytes of its rows, and how a batch is built of them."""
 
     def __init__(self, columns: Sequence[NDArray[Any]], build: Build) -> None:
-        self.columns, self.build, self.size = columns, build, len(columns[0])
+        self._rows, self._kinds, self._build = mapped.side_by_side(columns), [column[:0] for column in columns], build
+        self.size = len(self._rows)
 
     def gather(self, places: NDArray[np.integer]) -> Any:
         """The table at these rows, in memory; read in the order of the file, which disks like."""
         order = np.argsort(places, kind="stable")
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return self.build(*(mapped.gather(column, places[order])[back] for column in self.columns))
+        return self._build(*mapped.split(mapped.gather(self._rows, places[order])[back], self._kinds))
 
 
 class Drawn(eqx.Module):

@@ -44,6 +44,7 @@ def test_the_page_shows_the_test_file_as_it_is_here() -> None:
     assert shown in Path(__file__).read_text()
 
 
+@pytest.mark.slow
 def test_on_the_ring_it_is_far_safer_than_cloning_and_earns_more_than_bc_safe(tmp_path: Path) -> None:
     data, size = ring_data(), {"steps": 750, "batch_size": 128, "hidden": (32, 32)}
     cloned = RingRun(tmp_path / "all", "bc", data, **size).measure()

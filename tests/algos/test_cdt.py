@@ -193,6 +193,7 @@ def test_filling_counts_nothing() -> None:
     tiny.close(plain, filled)
 
 
+@pytest.mark.slow
 def test_each_lane_remembers_its_own_episode(tmp_path: Path, dataset: Dataset) -> None:
     """Two episodes side by side, on lanes that swap rows, get the actions they get alone."""
     policy = load_policy(training.train(dataset, tmp_path / "run", SMALL, method="cdt"))

@@ -93,6 +93,7 @@ def test_rewards_and_costs_do_not_hear_of_each_other() -> None:
     assert not tiny.same(plain.actor, costlier.actor)
 
 
+@pytest.mark.slow
 def test_the_critics_learn_from_the_first_transitions_and_the_actor_in_several_steps() -> None:
     config = small(METHOD, critic_batch_size=2, actor_steps=2)
     state = fisor.init(jax.random.key(0), tiny.SPEC, config)

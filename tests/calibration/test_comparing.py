@@ -18,6 +18,8 @@ from lspc.errors import UserError
 from lspc.policy import load_policy
 from lspc.runs.statistics import Interval
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def runs(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:

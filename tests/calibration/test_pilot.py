@@ -156,6 +156,7 @@ def test_an_episode_that_was_cut_is_refused_and_one_that_ended_is_not() -> None:
     assert pilot.try_logs({0.5: recorded([1.0]), 1.0: recorded([1.0], steps=2, ended=True)})(1.0, 0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("means", [(0.21, 0.3, 0.5), (0.1, 0.205, 0.05), (0.02, 0.05, 0.2001)])
 @pytest.mark.parametrize("claim", [CLAIM, FIXED])
 def test_the_whole_procedure_certifies_what_is_false_rarely_enough(means: tuple, claim: Claim) -> None:
@@ -174,6 +175,7 @@ def test_the_whole_procedure_certifies_what_is_false_rarely_enough(means: tuple,
     assert wrong / runs <= delta + 3 * math.sqrt(delta * (1 - delta) / runs)
 
 
+@pytest.mark.slow
 def test_what_is_safe_is_usually_certified() -> None:
     rng, passed = np.random.default_rng(6), 0
     for _ in range(100):

@@ -15,6 +15,8 @@ from lspc.calibration import pipeline
 from lspc.data import Dataset, save
 from lspc.runs import Run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def everywhere() -> Iterator[None]:

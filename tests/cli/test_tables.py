@@ -162,6 +162,7 @@ def test_the_same_command_goes_on_with_the_run_and_another_cost_is_another_run(
         assert "holds another run (dataset" in " ".join(other.stderr.split())
 
 
+@pytest.mark.slow
 def test_calibrate_finds_the_data_again_without_a_word(cli: Cli, trained: Path) -> None:
     done = cli("calibrate", trained, "--budget", "3", "--updates", "20", "--json")
     assert done.returncode == 0, done.stderr

@@ -177,6 +177,7 @@ def test_a_minari_id_is_found_where_minari_keeps_it(monkeypatch: pytest.MonkeyPa
         load("plant/nothing-v0")
 
 
+@pytest.mark.slow
 def test_a_run_is_trained_by_the_name_of_a_task_and_needs_no_mirror_again(
     cli: Cli, content: bytes, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,6 +199,7 @@ def test_usage_is_how_it_is_written_and_the_docs_have_them_all() -> None:
     assert usage("safe-only") == "safe-only"
 
 
+@pytest.mark.slow
 def test_a_run_remembers_its_filters(cli: Cli, data_file: Path, tmp_path: Path) -> None:
     whole = load(data_file)
     chosen = ("--filter", "subsample=0.5", "noise=0.1", "--filter-seed", "3")

@@ -106,6 +106,7 @@ def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
             opening(tmp_path / "a.hdf5")
 
 
+@pytest.mark.slow
 def test_data_without_any_cost_say_so(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "free.npz"
     np.savez(path, allow_pickle=False, **(ARRAYS | {"costs": np.zeros(ROWS)}))

@@ -1,6 +1,6 @@
 """Arrays beyond memory: what is made of mapped ones is mapped, and equals what memory gives."""
 
-import mmap
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,28 +40,39 @@ def test_a_mapped_array_has_no_name_and_gives_its_pages_back(tmp_path: Path) -> 
     assert mapped.mapping_of(mapped.gather(array, rows)) is None
 
 
-@pytest.mark.parametrize("shape", [(40_000,), (40_000, 2), (3_000, 72), (50, 3_000)])
-def test_rows_from_anywhere_are_asked_for_together(
-    shape: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("shape", [(40_000,), (40_000, 2), (3_000, 72), (50, 3_000), (9, 0)])
+def test_rows_are_gathered_from_anywhere(shape: tuple[int, ...], tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     first, array = mapped.map_arrays([((7,), "f4"), (shape, "f4")], tmp_path)  # the second begins within a page
     first[:], array[:] = 1, values
-    asked: list[tuple[int, int]] = []
-
-    def note(mapping: mapped.Mapping, option: int, *place: int) -> None:
-        if option == mmap.MADV_WILLNEED:
-            asked.append((place[0], place[0] + place[1]))
-
-    monkeypatch.setattr(mapped.Mapping, "madvise", note)
     rows = np.random.default_rng(1).integers(shape[0], size=100)
     np.testing.assert_array_equal(mapped.gather(array, rows), values[rows])
-    width = values[0].nbytes
-    for row in rows:  # every byte of every row lies in one of the stretches
-        start = 64 + int(row) * width
-        assert any(begin <= start and start + width <= end for begin, end in asked)
-    assert len(asked) <= len(rows)
-    assert all(begin % mmap.PAGESIZE == 0 for begin, _ in asked)
+    np.testing.assert_array_equal(mapped.gather(array[4:], rows % 4), values[4:][rows % 4])
+    assert mapped.gather(array, rows[:0]).shape == (0, *shape[1:])
+
+
+def test_a_working_copy_closes_its_file(tmp_path: Path) -> None:
+    [array] = mapped.map_arrays([((5,), "f4")], tmp_path)
+    mapping = mapped.mapping_of(array)
+    assert mapping is not None
+    descriptor = mapping.descriptor
+    os.fstat(descriptor)
+    del array, mapping
+    with pytest.raises(OSError):
+        os.fstat(descriptor)
+
+
+def test_columns_side_by_side_come_apart_again(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    columns = [rng.normal(size=(500, 3)).astype(np.float32), rng.random(500) < 0.5, rng.integers(9, size=(500, 2, 2))]
+    [copied] = mapped.map_arrays([((500, 3), "f4")], tmp_path)
+    copied[:] = columns[0]
+    packed = mapped.side_by_side([copied, *columns[1:]])
+    assert mapped.mapping_of(packed) is not None
+    rows = rng.integers(500, size=40)
+    for found, expected in zip(mapped.split(mapped.gather(packed, rows), columns), columns, strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected[rows])
 
 
 def test_sums_do_not_depend_on_where_an_array_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

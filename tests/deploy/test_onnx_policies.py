@@ -220,6 +220,7 @@ def test_every_method_in_other_settings(shifted: Dataset, method: str, settings:
     np.testing.assert_allclose(run(session, ["action"], {"observation": seen})[0], wanted, **CLOSE)
 
 
+@pytest.mark.slow
 def test_a_fisor_of_the_default_size_is_close_too(shifted: Dataset) -> None:
     """Rounding grows over five denoising steps through three blocks of 256, in JAX as in onnxruntime."""
     size: dict[str, Any] = {"hidden": (256, 256), "actor_width": 256, "actor_blocks": 3, "candidates": 16}

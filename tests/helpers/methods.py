@@ -134,6 +134,7 @@ class MethodTests:
         assert not tiny.same(a, c)
         assert tiny.same(one_update(self.module, config)[1], one_update(self.module, config)[1])
 
+    @pytest.mark.slow
     def test_nothing_follows_a_terminal_state(self) -> None:
         """Neither reward nor cost is looked for behind the end: what was seen there makes no difference."""
         ends = {"terminated": np.ones(DATA.transitions, bool), "truncated": np.zeros(DATA.transitions, bool)}
@@ -167,6 +168,7 @@ class MethodTests:
             one, other = (trained.act(seen, np.random.default_rng(5)) for trained in (before, after))
             np.testing.assert_array_equal(one, other)
 
+    @pytest.mark.slow
     def test_a_run_in_parts_ends_where_a_whole_one_ends(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -27,9 +27,9 @@ def test_a_choice_is_judged_by_the_truth(script: ModuleType) -> None:
     """The bound of share x is 20 x; truly it costs 30 x and earns 10 x: 0.25 is chosen for 5, and costs 7.5."""
     found = made(curve=tuple(point(float(share), float(20 * share)) for share in script.GRID))
     truth = np.stack([10 * script.GRID, 30 * script.GRID], axis=-1)[:, None].repeat(4, axis=1)
-    judged = script.judge_choice(found, truth, 5.0, None, lowest=0.0)
+    judged = script.check_choice(found, truth, 5.0, None, lowest=0.0)
     assert (judged["chosen"], judged["best"], judged["kept"], judged["contested"]) == (5, 3, False, True)
-    generous = script.judge_choice(found, truth / 3, 5.0, None, lowest=0.0)
+    generous = script.check_choice(found, truth / 3, 5.0, None, lowest=0.0)
     assert (generous["chosen"], generous["best"], generous["kept"], generous["lost"]) == (5, 10, True, 0.5)
     told = script.row("all", [judged, generous])
     assert told == "| all | 2 | 50% | 50% | 0% | 50% | 50% |"

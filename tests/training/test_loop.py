@@ -121,6 +121,7 @@ def run(dataset: Dataset, out: Path, method: str = "bc", seeds: tuple[int, ...] 
     return training.train(dataset, out, config, method=method, seeds=seeds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bc", "lspc"])
 def test_several_seeds_at_once_are_each_the_same_as_alone(dataset: Dataset, tmp_path: Path, method: str) -> None:
     both = run(dataset, tmp_path / "both", method, seeds=(3, 5))

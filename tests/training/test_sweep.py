@@ -51,6 +51,7 @@ def weights(run: Path, seed: int) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow
 def test_together_is_the_same_as_alone(dataset: Dataset, tmp_path: Path) -> None:
     for run in together(dataset, tmp_path, ["plain", "narrow", "converse"], seeds=(4,)):
         config = replace(BASE, **SETTINGS[run.name])
@@ -66,6 +67,7 @@ def test_together_is_the_same_as_alone(dataset: Dataset, tmp_path: Path) -> None
             assert row == pytest.approx(other, rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_critics_are_learned_once_and_the_cvae_where_it_can_be() -> None:
     """Counted in operations: eight eps with an encoder each, or three lambdas with a CVAE each too."""
     spec = base.Spec(8, 2, (0.0,) * 8, (1.0,) * 8, 0.0, 1.0, 1.0, 1.0, 200)
@@ -87,6 +89,7 @@ def test_critics_are_learned_once_and_the_cvae_where_it_can_be() -> None:
     assert 1.3 * one < lambdas < 1.8 * one
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_and_a_later_value_runs_alone(dataset: Dataset, tmp_path: Path) -> None:
     class Killed(Exception):
         pass

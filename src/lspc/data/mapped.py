@@ -9,7 +9,9 @@ import mmap
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,9 @@ COPIES = 4
 BLOCK = 2**23
 """Bytes of one array that are looked at together."""
 SCATTERED = 2048
-"""Rows gathered from all over a mapped array before pages are given back: the system maps up to 64 KB around each."""
-
-
-NEAR = 4
-"""Pages between two rows that are read along with them: cheaper than to ask the disk twice."""
+"""Rows copied from all over a mapped array before pages are given back: the system maps up to 64 KB around each."""
+READERS = 16
+"""Threads that read rows from the disk: one after the other, each row would wait for the one before."""
 
 
 class Mapping(mmap.mmap):
@@ -36,6 +36,7 @@ class Mapping(mmap.mmap):
 
     folder: Path
     address: int
+    descriptor: int
 
 
 def exceeds_memory(size: int) -> bool:
@@ -65,6 +66,8 @@ def map_arrays(wanted: Sequence[tuple[tuple[int, ...], DTypeLike]], folder: Path
             if hasattr(os, "posix_fallocate"):  # claimed now: a disk that is full later would kill the program
                 os.posix_fallocate(file.fileno(), 0, max(starts[-1], 1))
             mapping = Mapping(file.fileno(), max(starts[-1], 1))
+            mapping.descriptor = os.dup(file.fileno())
+            weakref.finalize(mapping, os.close, mapping.descriptor)
     except OSError as error:
         raise UserError(
             f"{folder}: cannot allocate {starts[-1]:,} bytes on disk for data larger than memory ({error.strerror})"
@@ -97,6 +100,29 @@ def blocks(*arrays: Any) -> Iterator[slice]:
         release(*arrays)
 
 
+def side_by_side(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
+    """The bytes of each row of all columns in one piece, on disk: a row of all is then one read."""
+    flat = [column.reshape(len(column), -1) for column in columns]
+    widths = [column.shape[1] * column.itemsize for column in flat]
+    packed = empty((len(flat[0]), sum(widths)), np.uint8, *columns)
+    for rows in blocks(packed, *columns):
+        np.concatenate(
+            [np.ascontiguousarray(column[rows]).view(np.uint8) for column in flat], axis=1, out=packed[rows]
+        )
+    return packed
+
+
+def split(packed: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Rows of `side_by_side`, in memory, as columns again."""
+    found, start = [], 0
+    for column in like:
+        width = math.prod(column.shape[1:]) * column.itemsize
+        part = np.ascontiguousarray(packed[:, start : start + width])
+        found.append(part.view(column.dtype).reshape(len(packed), *column.shape[1:]))
+        start += width
+    return found
+
+
 def copy(entry: Any, folder: Path) -> NDArray[Any]:
     """A mapped copy of what has a shape, a type and rows, such as an array in an open file."""
     [target] = map_arrays([(entry.shape, entry.dtype)], folder)
@@ -126,33 +152,30 @@ def take(array: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
 
 
 def gather(array: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
-    """`array[rows]` in memory, of rows that lie anywhere."""
+    """`array[rows]` in memory, of rows that lie anywhere.
+
+    They are read from the file, not through the mapping, whose pages would be this process's memory.
+    """
     mapping = mapping_of(array)
     if mapping is None:
         return array[rows]
+    assert array[:1].flags.c_contiguous
     found = np.empty((len(rows), *array.shape[1:]), array.dtype)
-    mapping.madvise(mmap.MADV_RANDOM)  # nothing around a row is read along with it
-    starts = range(0, len(rows), SCATTERED)
-    _read_ahead(mapping, array, rows[:SCATTERED])
-    for start in starts:
-        _read_ahead(mapping, array, rows[start + SCATTERED : start + 2 * SCATTERED])
-        found[start : start + SCATTERED] = array[rows[start : start + SCATTERED]]
-        release(array)
-    mapping.madvise(mmap.MADV_NORMAL)
+    width, first = math.prod(array.shape[1:]) * array.itemsize, array.ctypes.data - mapping.address
+    places, target = (
+        (first + rows.astype(np.int64) * array.strides[0]).tolist(),
+        memoryview(found.reshape(-1)).cast("B"),
+    )
+
+    def read(part: range) -> None:
+        for i in part:
+            if os.preadv(mapping.descriptor, [target[i * width : (i + 1) * width]], places[i]) != width:
+                raise OSError("the working copy of the data is shorter than it was")
+
+    if width:
+        with ThreadPoolExecutor(READERS) as pool:
+            list(pool.map(read, (range(start, len(rows), READERS) for start in range(READERS))))
     return found
-
-
-def _read_ahead(mapping: Mapping, array: NDArray[Any], rows: NDArray[np.integer]) -> None:
-    """Ask the disk for these rows all at once: one after the other, each would wait for the one before."""
-    if len(rows) == 0:
-        return
-    starts = np.sort(array.ctypes.data - mapping.address + rows.astype(np.int64) * array.strides[0])
-    first = starts // mmap.PAGESIZE
-    last = (starts + math.prod(array.shape[1:]) * array.itemsize - 1) // mmap.PAGESIZE
-    far = first[1:] > last[:-1] + NEAR
-    begins, ends = first[np.append(True, far)], last[np.append(far, True)]
-    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-        mapping.madvise(mmap.MADV_WILLNEED, begin * mmap.PAGESIZE, (end - begin + 1) * mmap.PAGESIZE)
 
 
 def _copy_rows(array: NDArray[Any], rows: NDArray[np.integer], out: NDArray[Any]) -> None:
