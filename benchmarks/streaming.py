@@ -163,35 +163,33 @@ def measure(folder: Path, chosen: argparse.Namespace) -> Iterator[tuple[str, Any
 def measure_gather(folder: Path, gigabytes: float, turns: int = 3) -> dict[str, Any]:
     """Rows per second from a disk of which nothing is cached, asked for together and one after the other.
 
-    They lie as far apart as those of a chunk of 250 batches of 256 do in 20 GB.
+    They lie as far apart as those of a chunk of 250 batches of 512 do in 20 GB.
     """
     from lspc.data import mapped
 
     rng = np.random.default_rng(0)
-    length, block = int(gigabytes * 1e9 / 8 / OBSERVATIONS), 20_000
-    arrays = mapped.map_arrays([((length, OBSERVATIONS), "f4")] * 2, folder)
-    noise = rng.standard_normal((block, OBSERVATIONS), np.float32)
+    length, block = int(gigabytes * 1e9 / ROW_BYTES), 20_000
+    [table] = mapped.map_arrays([((length, ROW_BYTES), "u1")], folder)
+    noise = rng.integers(256, size=(block, ROW_BYTES), dtype=np.uint8)
     for start in range(0, length, block):
-        for array in arrays:
-            array[start : start + block] = noise[: length - start]
-        mapped.release(*arrays)
-    rows = np.sort(rng.integers(length, size=int(3200 * gigabytes)))
-    ways: dict[str, Any] = {"together": mapped._read_ahead, "one after the other": lambda *_: None}
+        table[start : start + block] = noise[: length - start]
+        mapped.release(table)
+    rows = np.sort(rng.integers(length, size=int(6400 * gigabytes)))
+    ways = {"together": mapped.READERS, "one after the other": 1}
     found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for _ in range(turns):
-        for way, ask in ways.items():
-            mapped._read_ahead = ask
+        for way, readers in ways.items():
+            mapped.READERS = readers
             forget_cached()
             began, computed = time.perf_counter(), time.process_time()
-            for array in arrays:
-                mapped.gather(array, rows)
+            mapped.gather(table, rows)
             seconds = time.perf_counter() - began
             found[way].append({
                 "rows_per_second": round(len(rows) / seconds),
                 "cpu_microseconds_per_row": round(1e6 * (time.process_time() - computed) / len(rows), 1),
             })  # fmt: skip
             print(way, found[way][-1], file=sys.stderr, flush=True)
-    mapped._read_ahead = ways["together"]
+    mapped.READERS = ways["together"]
     return {"rows": len(rows), **found}
 
 

@@ -198,6 +198,7 @@ LAST = {"docs/data.md": "dataset", "docs/deploy.md": "alarm", "docs/simulators.m
 """What a page's Python has made in the end, unless it is an action."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.simulator] * (page == "docs/simulators.md")) for page in PREPARE]
 )

@@ -21,6 +21,8 @@ from lspc.report import gather
 from lspc.runs import Run
 from lspc.version import __version__
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:

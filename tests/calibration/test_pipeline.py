@@ -23,6 +23,8 @@ from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
 
+pytestmark = pytest.mark.slow
+
 BRIEFLY: dict[str, Any] = {"dynamics_config": SMALL_DYNAMICS, "fitted_q_config": SMALL_FITTED_Q}
 
 
@@ -130,7 +132,6 @@ def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finished_run(dataset, tmp_path_factory.mktemp("runs") / "tiny")
 
 
-@pytest.mark.slow
 def test_a_policy_is_calibrated_and_keeps_it(dataset: Dataset, run: Path) -> None:
     told: list[tuple[str, int, int]] = []
     policy = load_policy(run)
@@ -160,7 +161,6 @@ def test_a_policy_is_calibrated_and_keeps_it(dataset: Dataset, run: Path) -> Non
     np.testing.assert_allclose(costs, [found.curve[0].fitted_cost, found.curve[-1].fitted_cost], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow
 def test_the_seed_decides_the_whole_calibration(dataset: Dataset) -> None:
     net = untrained(dataset)
     first, again, other = (calibrate(net, dataset, **BRIEFLY, seed=seed)[0] for seed in (0, 0, 1))
@@ -168,7 +168,6 @@ def test_the_seed_decides_the_whole_calibration(dataset: Dataset) -> None:
     assert first.curve != other.curve
 
 
-@pytest.mark.slow
 def test_a_run_with_one_eps_has_one_point(dataset: Dataset, tmp_path: Path) -> None:
     out = finished_run(dataset, tmp_path / "fixed", restriction_range=None, restriction=0.6)
     found = calibrate_policy(load_policy(out), dataset, **BRIEFLY)

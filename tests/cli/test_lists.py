@@ -40,6 +40,7 @@ def test_algos_lists_every_method(cli: Cli) -> None:
     assert all(name in table for name in named)
 
 
+@pytest.mark.slow
 def test_theory_prints_its_table_and_keeps_its_records(cli: Cli, tmp_path: Path) -> None:
     done = cli("theory", "--count", "20", "--out", tmp_path / "theory")
     assert done.returncode == 0, done.stderr

@@ -47,6 +47,7 @@ def same_bits(one: Dataset, other: Dataset) -> bool:
     return all(getattr(one, name).tobytes() == getattr(other, name).tobytes() for name in FIELDS)
 
 
+@pytest.mark.slow
 @given(dataset=datasets())
 @settings(few, max_examples=3)
 def test_every_format_gives_every_other_the_same_bits(dataset: Dataset) -> None:

@@ -78,6 +78,7 @@ def test_with_a_budget_its_eps_is_inside(run: Path, dataset: Dataset, tmp_path: 
         actions(model, seen, eps=np.array([2.0], np.float32))
 
 
+@pytest.mark.slow
 def test_the_seed_that_was_asked_for(dataset: Dataset, tmp_path: Path) -> None:
     config = algos.get("lspc").Config(steps=2, batch_size=32, hidden=(8, 8), latent_dim=4)
     run = training.train(dataset, tmp_path / "run", config, seeds=(3, 12))

@@ -73,6 +73,7 @@ def test_every_statement_has_a_name_of_its_own() -> None:
     assert len(SOUND) == len(STATEMENTS) - len(COUNTEREXAMPLES)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(case=made_up_cases())
 def test_all_others_hold(case: Case) -> None:

@@ -11,6 +11,8 @@ from lspc import theory
 from lspc.theory.cmdp import occupancy
 from lspc.theory.samples import SIZES, counted, imitated, random_problems
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows() -> list[theory.Row]:

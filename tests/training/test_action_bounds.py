@@ -118,6 +118,7 @@ def test_a_policy_that_remembers_answers_in_units_too(tmp_path: Path) -> None:
         np.testing.assert_array_equal(plant, BOUNDS.to_plant(unit))
 
 
+@pytest.mark.slow
 def test_a_calibration_does_not_depend_on_the_units(pair: tuple[Path, Path]) -> None:
     found = [
         calibrate_policy(load_policy(run), data, dynamics_config=SMALL_DYNAMICS, fitted_q_config=SMALL_FITTED_Q)

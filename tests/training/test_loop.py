@@ -256,6 +256,7 @@ def test_torn_metrics_and_half_files_of_a_kill_are_cleared(dataset: Dataset, tmp
     assert contents(run(dataset, out, steps=750)) == complete
 
 
+@pytest.mark.slow
 def test_exploding_values_stop_with_the_metric_named(dataset: Dataset, tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"diverged before update 250: \w+/\w+ of seed 0 is .*no checkpoint was written"
@@ -265,6 +266,7 @@ def test_exploding_values_stop_with_the_metric_named(dataset: Dataset, tmp_path:
     assert not (tmp_path / "policy").exists()
 
 
+@pytest.mark.slow
 def test_critics_that_died_are_told_once(
     dataset: Dataset, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:

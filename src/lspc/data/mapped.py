@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -27,7 +27,7 @@ BLOCK = 2**23
 """Bytes of one array that are looked at together."""
 SCATTERED = 2048
 """Rows copied from all over a mapped array before pages are given back: the system maps up to 64 KB around each."""
-READERS = 16
+READERS: int = 16
 """Threads that read rows from the disk: one after the other, each row would wait for the one before."""
 
 
@@ -162,10 +162,8 @@ def gather(array: NDArray[Any], rows: NDArray[np.integer]) -> NDArray[Any]:
     assert array[:1].flags.c_contiguous
     found = np.empty((len(rows), *array.shape[1:]), array.dtype)
     width, first = math.prod(array.shape[1:]) * array.itemsize, array.ctypes.data - mapping.address
-    places, target = (
-        (first + rows.astype(np.int64) * array.strides[0]).tolist(),
-        memoryview(found.reshape(-1)).cast("B"),
-    )
+    places = (first + rows.astype(np.int64) * array.strides[0]).tolist()
+    target = memoryview(cast(Any, found.reshape(-1))).cast("B")
 
     def read(part: range) -> None:
         for i in part:

@@ -217,6 +217,7 @@ def test_runs_that_differ_in_more_are_refused_by_name(tmp_path: Path, data_file:
             draw(name, tmp_path / "unused.png", runs=runs)
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_files(tmp_path: Path, data_file: Path) -> None:
     run = make_run(tmp_path / "run", data_file, swept() + others())
     converse = make_run(tmp_path / "converse", data_file, swept("converse LSPC-O"), roles="converse")

@@ -25,6 +25,8 @@ from lspc.errors import UserError
 from lspc.report.figures import action_space, draw
 from lspc.report.figures.action_space import convex_hull, density, level_of, telling_row, widest
 
+pytestmark = pytest.mark.slow
+
 SMALL = lspc.Config(hidden=(8, 8), latent_dim=4)
 
 
