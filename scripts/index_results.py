@@ -65,11 +65,21 @@ FILES = {
     "calibration/plants-*.json": Kind(
         "calibration, pilot and alarm on random plants whose truth is known", "python scripts/coverage.py"
     ),
+    "calibration/estimators.json": Kind(
+        "standard off-policy estimators beside ours on plants whose truth is known",
+        "python scripts/estimators.py measure",
+    ),
+    "calibration/*-[012].json": Kind(
+        "eps chosen from data, checked in the simulator; one training seed",
+        "lspc calibrate runs/TASK/run --seed SEED --budget ... --verify --episodes 20 --json",
+        "0.3.0.dev0",
+    ),
     "calibration/*.json": Kind(
         "eps chosen from data, checked in the simulator",
         "lspc calibrate runs/{task}/lspc --budget 5 10 20 40 --updates 5000 --verify --json",
         "0.2.0",
     ),
+    "products.json": Kind("the matrix products of an update", "python benchmarks/products.py"),
     "short-runs/*.json": Kind("fingerprints of short runs", "python scripts/short_runs.py"),
     "theory/checks.json": Kind(
         "the paper's statements on finite CMDPs", "lspc theory --count 3000 --seed 0", "0.1.0"
@@ -87,6 +97,7 @@ FILES = {
     "streaming-gather.json": Kind(
         "rows from a disk, asked for together and one after the other", "python benchmarks/streaming.py --gather"
     ),
+    "streaming.json": Kind("training on 20 GB with 4 GB of memory", "python benchmarks/streaming.py"),
     "growth.json": Kind("time and memory against sizes", "python benchmarks/growth.py"),
     "soak.json": Kind("counts of the last soak", "python scripts/soak.py"),
     "sweep.json": Kind("what a sweep costs", "python benchmarks/sweep.py --rounds 8", "0.2.0"),
