@@ -191,7 +191,7 @@ def draw_actions(source: Source) -> Part | None:
     if isinstance(main.net, SequencePolicy):
         return None  # its actions follow from an episode, not from a state
     if dataset is None:
-        raise UserError("it needs a state of the data, which are not there")
+        raise UserError("it needs a state from the data, which were not found")
     places = np.linspace(0, dataset.transitions - 1, STATES).astype(int)
     states = dataset.observations[places]
     policies = [TrainedPolicy(main.net, variant, main.card) for variant in main.net.variants]

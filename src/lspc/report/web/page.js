@@ -119,7 +119,7 @@ function policies(body) {
     return true;
   };
   function line(row, names, best, logged) {
-    const limit = budget(), level = judge(row.cost);
+    const limit = budget(), level = judge(row);
     const share = shareOfBest(row);
     const points = logged ? view().data.points : row.points;
     const over = points.filter(([cost]) => cost > limit).length;

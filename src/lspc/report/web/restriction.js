@@ -90,7 +90,7 @@ function restriction(body) {
     pictures.forEach((picture) => picture.redraw());
   }
   function pointWords(source, point) {
-    const level = judge(point.cost);
+    const level = judge(point);
     const overs = point.costs ? `; ${point.costs.filter((cost) => cost > budget()).length} of ${point.costs.length} episodes over it` : "";
     return [swatch(source.policy, source.predicted), source.predicted ? `${source.name.replace("p", "P")} from the logs alone: ` : `${source.name}, measured: `,
       `reward ${number(point.reward.mean)} (${between(point.reward)}), cost ${number(point.cost.mean)} (${between(point.cost)}): `,
@@ -98,7 +98,7 @@ function restriction(body) {
   }
   function largest() {
     return sources().map((source) => {
-      const fitting = source.points.filter((point) => judge(point.cost) === "safe").map((point) => point.restriction);
+      const fitting = source.points.filter((point) => judge(point) === "safe").map((point) => point.restriction);
       const what = source.predicted ? source.name : `measured (${source.name})`;
       return fitting.length ? `The largest eps whose whole interval is inside the budget, ${what}: ${short(Math.max(...fitting))}.`
         : `No eps has its whole interval inside the budget, ${what}.`;
