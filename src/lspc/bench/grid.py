@@ -119,7 +119,7 @@ def resolve(plan: Plan, task: Task, method: str, budget: float | None) -> settin
         if name == "budget":
             raise UserError("the budget is what a bench varies: it cannot be set")
         if owner and owner not in plan.methods:
-            raise UserError(f"the setting {key} is of a method that is no part of this bench")
+            raise UserError(f"the setting {key} belongs to a method that is not part of this bench")
         if owner in ("", method):
             user[name] = value
     return settings.resolve(

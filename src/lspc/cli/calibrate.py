@@ -30,7 +30,7 @@ def calibrate(
 
     The result stays with the policy: policy.act(observation, budget=10).
 
-    Another budget uses the same curve, at once.
+    Another budget reuses the same curve and takes seconds.
 
     Args:
         run: The folder of a finished LSPC run.

@@ -79,7 +79,7 @@ def test_a_file_without_costs_alone_says_what_to_say(dataset: Dataset, tmp_path:
     save(dataset, path)
     with h5py.File(path, "r+") as file:
         del file["costs"]
-    with pytest.raises(UserError, match=r'costs is missing; .* or say --cost "observations_0 > LIMIT"'):
+    with pytest.raises(UserError, match=r'costs is missing; .* or add --cost "observations_0 > LIMIT"'):
         load(path)
     opened = load(path, cost="rewards < 0")
     np.testing.assert_array_equal(opened.costs, dataset.rewards < 0)

@@ -17,7 +17,7 @@ from lspc.data.tables.reading import make_table, name_source
 from lspc.data.tables.table import Table, Unusable
 from lspc.data.validate import Findings, check_arrays
 
-MISSING_HELP = "fill them in, or say --drop-missing (drop_missing=True): the rows go and their episodes are cut there"
+MISSING_HELP = "fill them in, or add --drop-missing (drop_missing=True): the rows go and their episodes are cut there"
 
 
 def open_table(
