@@ -367,6 +367,9 @@ def test_own_data_are_judged_by_what_the_logs_predict(browser: Browser, plant: P
     browser.open(plant, link="#budget=3")
     assert browser.text("#verdict h2") == "LSPC-O at eps 0.1 is predicted to keep a budget of 3."
     assert "expected to cost 1.00 (0.00 to 2.00)" in browser.text("#is-it-safe")
+    assert "cost 1.00 (0.00 to 2.00): predicted to keep a budget of 3." in browser.text("#eps-words")
+    browser.click("#eps", along=0.99)
+    assert "cost 4.00 (0.00 to 8.00): not predicted to keep a budget of 3." in browser.text("#eps-words")
     assert "nothing has been tried" in browser.text("#how-sure")
     assert browser.text("#verdict .legend").split("\n") == ["predicted from the logs, dashed", "the logged episodes"]
     assert "reward/value_mean was still rising" in browser.text("#warnings")

@@ -48,7 +48,7 @@ def gather_runs(sources: Sequence[Source], film: bool, tell: Callable[[str], Non
     methods = ", ".join(dict.fromkeys(run.method.upper() for run in runs))
     return {
         "kind": "runs",
-        "title": f"{methods} on {head.run.task or head.run.name}",
+        "title": f"{methods} on {head.run.task or Path(head.run.dataset.source).name}",
         "version": __version__,
         "written": today(),
         "views": views,

@@ -31,7 +31,7 @@ def test_next_observations_are_the_next_rows() -> None:
     assert dataset.truncated.sum() == BATCHES
     assert not dataset.terminated.any()
     assert dataset.costs.tolist() == (temperatures[:, :-1, 0].ravel() > 80).tolist()
-    assert any("4 last row(s) of an episode have none and were dropped" in line for line in dataset.warnings)
+    assert any("the last row of each episode has none, so 4 row(s) were dropped" in line for line in dataset.warnings)
 
 
 def test_actions_stay_as_they_are() -> None:

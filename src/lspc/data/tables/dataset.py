@@ -193,8 +193,8 @@ def _tell_dropped(
         cost = f" (with a cost of {hidden:g} in all)" if np.isfinite(hidden) and hidden > 0 else ""
         found.warn(
             "next_observations",
-            f"next observations were taken from the row that follows; {int(last.sum())} last row(s) of an episode "
-            f"have none and were dropped{cost}",
+            f"next observations were taken from the row that follows; the last row of each episode has none, so "
+            f"{int(last.sum())} row(s) were dropped{cost}",
         )
     if done.any():
         found.warn(

@@ -9,12 +9,12 @@ const LEVELS = {
 };
 const CONFIDENCE = 0.95;
 // "Probably" takes a mean that one more episode would leave on its side of the budget, even the dearest possible one
-// or one without cost; and one episode alone is never enough. A prediction has no episodes: its mean counts as it is.
+// or one without cost; and one episode alone is never enough.
 function judge({ cost, episodes }, limit = budget()) {
   if (cost.high < limit) return "safe";
   if (cost.low >= limit) return "unsafe";
   if (episodes === 1) return "open";
-  const withOneMore = (extra) => (episodes ? (cost.mean * episodes + extra) / (episodes + 1) : cost.mean);
+  const withOneMore = (extra) => (cost.mean * episodes + extra) / (episodes + 1);
   if (withOneMore(Math.max(view().largest, cost.mean)) < limit) return "likely";
   return withOneMore(0) >= limit ? "unlikely" : "open";
 }
@@ -195,7 +195,7 @@ function predictedBudgets({ calibration }) {
   const not = told.filter((each) => !each.point).map((each) => short(each.k));
   const least = calibration.points[0].cost.high;
   const unspoken = calibration.speaks_from === null ? " The data have too few episodes to speak of any budget." :
-    calibration.speaks_from > least ? ` The data have too few episodes that cost little to speak of budgets below ${number(calibration.speaks_from)}.` : ` The smallest budget that some eps is predicted to keep is ${number(least)}.`;
+    calibration.speaks_from > least ? ` The data have too few episodes that cost little to speak of budgets below ${number(calibration.speaks_from)}.` : least > 0 ? ` The smallest budget that some eps is predicted to keep is ${number(least)}.` : " At the smallest eps, no cost at all is predicted.";
   return `${fit.length ? `Predicted: ${listed(fit)}. ` : ""}${not.length ? `No eps for ${listed(not, "or")}.` : ""}${unspoken}`;
 }
 function predictedSure({ calibration }) {
