@@ -415,6 +415,7 @@ def test_print_is_on_white_without_controls(browser: Browser, plant: Path) -> No
     try:
         assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert browser.run("document.querySelector('.slider').getClientRects().length") == 0
+        assert browser.run("parseFloat(getComputedStyle(document.querySelector('.verdict')).paddingLeft)") >= 10
     finally:
         browser.call("Emulation.setEmulatedMedia", media="")
 

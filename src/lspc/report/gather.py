@@ -221,7 +221,7 @@ def draw_actions(source: Source) -> Part | None:
 def film_episode(run: Run) -> Part:
     """The first episode of `lspc evaluate`, filmed, and a still of it for those who want nothing to move."""
     if run.task is None:
-        raise UserError(f"it was not trained for a task: lspc render {run.path} --on TASK makes one")
+        raise UserError(f"run `lspc render {run.path} --on MODULE:CALLABLE`, in an environment of your own")
     task = run.find_task()
     check_fits(run, task)
     policy, budget = load_policy(run.path), task.thresholds[0]
