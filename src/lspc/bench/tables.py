@@ -139,7 +139,8 @@ def summaries(table: Sequence[Row]) -> list[Sheet]:
     """One for each suite: what there is to say about each policy that has all its tasks."""
     header = "policy", "reward", "IQM", "cost", "IQM", "over budget", "tail cost"
     caption = (
-        "Means over the suite's tasks and thresholds; 95 % intervals, unless all episodes are alike. IQM: interquartile mean of the runs. "
+        "Means over the suite's tasks and thresholds; 95 % intervals, unless all episodes are alike. "
+        "IQM: interquartile mean of the runs. "
         "Over budget: share of episodes. Tail cost: mean of the costliest tenth. Bold: safe."
     )
     made = []
