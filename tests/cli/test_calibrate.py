@@ -65,7 +65,7 @@ def test_another_budget_uses_the_curve_that_is_there(
     files.write_json(run / "config.json", files.seal({**description, "dataset": gone}))
     done = cli("calibrate", run, "--budget", "2e6", "--updates", "20", "--json")
     assert done.returncode == 0, done.stderr  # the curve needs no data
-    assert "the curve was there already: nothing was learned anew" in done.stderr
+    assert "using the stored curve: nothing was learned again" in done.stderr
     assert json.loads(done.stdout)["calibration"] == json.loads(calibrated[1].stdout)["calibration"]
     again = cli("calibrate", run, "--budget", "2e6", "--updates", "21")
     assert "gone.hdf5 any more: add --data FILE" in again.stderr.splitlines()[-1]

@@ -103,7 +103,7 @@ def remember_threads(out: Path, seeds: int) -> None:
         files.write_json(out / layout.THREADS, {"threads": now})
     elif kept != now:
         warnings.warn(
-            f"{out}: began with {kept} thread(s) for each seed, goes on with {now}: it will not end bit for bit "
+            f"{out}: began with {kept} thread(s) for each seed, continues with {now}: it will not end bit for bit "
             "where an uninterrupted run ends",
             stacklevel=2,
         )

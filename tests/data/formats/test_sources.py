@@ -41,7 +41,7 @@ def test_the_guess_is_told_and_what_the_file_says_goes_first(dataset: Dataset, t
     save(dataset, path)
     opened = load(path)
     assert opened.metadata["task"] == read_metadata(path)["task"] == "BallRun"
-    assert any("taken for data of BallRun" in line for line in opened.warnings)
+    assert any("taken as data of BallRun" in line for line in opened.warnings)
     save(dataset, path, metadata={"task": "MyRobot"})
     assert load(path).metadata["task"] == read_metadata(path)["task"] == "MyRobot"
     assert load(path).warnings == ()

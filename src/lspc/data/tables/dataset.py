@@ -210,7 +210,7 @@ def _warn_of_columns(table: Table, chosen: Chosen, found: Findings) -> None:
     )
     aside = [name for name in table.columns if name not in used and not (name == "file" and table.parts)]
     if aside:
-        found.warn("columns", f"{', '.join(aside)}: in no role; ignored")
+        found.warn("columns", f"{', '.join(aside)}: not assigned a role; ignored")
     for role in ("observations", "actions"):
         constant = [name for name in chosen.names[role] if table.columns[name].is_constant()]
         if constant:
