@@ -167,7 +167,7 @@ def is_complete(job: Job) -> bool:
 def list_missing_modes(job: Job) -> list[str]:
     """The modes in which not every policy of the trained run has all its episodes yet."""
     there = {(r.task, r.policy, r.mode, r.training_seed, r.seed) for r in Run.open(job.out).records()}
-    names = [evaluation.policy_name(v, job.config) for v in files.read_json(_cards(job)[0])["variants"]]
+    names = [evaluation.policy_name(v, job.method, job.config) for v in files.read_json(_cards(job)[0])["variants"]]
     numbers = [FIRST_EPISODE_SEED + i for i in range(job.episodes)]
     return [mode for mode in job.modes if not set(product([job.task], names, [mode], job.seeds, numbers)) <= there]
 
