@@ -260,6 +260,7 @@ def test_the_datas_own_behaviour() -> None:
 
 
 def test_bc_on_cheap_episodes_has_its_own_name() -> None:
-    assert policy_name("BC", {"budget": None}) == "BC"
-    assert policy_name("BC", {"budget": 20.0}) == "BC-Safe (20)"
-    assert policy_name("LSPC-O", {}) == "LSPC-O"
+    assert policy_name("BC", "bc", {"budget": None}) == "BC"
+    assert policy_name("BC", "bc", {"budget": 20.0}) == "BC-Safe (20)"
+    assert policy_name("CPQ", "cpq", {"budget": 20.0}) == "CPQ"  # which is never trained without a budget
+    assert policy_name("LSPC-O", "lspc", {}) == "LSPC-O"

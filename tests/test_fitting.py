@@ -88,7 +88,7 @@ def test_what_was_killed_goes_on_and_ends_alike(fitted: Fitted, logs: Path, tmp_
     out = tmp_path / "model"
     with pytest.raises(Killed):
         lspc.fit(logs, BUDGET, out, on_stage=killer(stage), **SMALL)
-    with pytest.raises(UserError, match="no finished `lspc fit` is in it; run that again to go on"):
+    with pytest.raises(UserError, match="it holds no finished `lspc fit`; run that again to continue"):
         Fitted.load(out)
     stages: list[str] = []
     lspc.fit(logs, BUDGET, out, on_stage=lambda now, done, total, words: stages.append(f"{now}: {words}"), **SMALL)

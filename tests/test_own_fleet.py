@@ -37,7 +37,11 @@ def test_the_page_runs_from_logs_to_the_plant(tmp_path: Path, monkeypatch: pytes
     assert str(dataset.action_bounds) == "[-50, 50]"
     assert dataset.lengths.max() == names["STEPS"]
     told = "\n".join(dataset.warnings)
-    for words in ("rows were sorted by day and time", "episodes were cut there", "wear_cost_eur: in no role"):
+    for words in (
+        "rows were sorted by day and time",
+        "episodes were cut there",
+        "wear_cost_eur: not assigned a role",
+    ):
         assert words in told
     assert choice.restriction is not None
     assert choice.cost.low <= names["true"][False][0] <= choice.cost.high

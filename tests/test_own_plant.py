@@ -79,7 +79,7 @@ def test_the_verbs_take_the_environment_and_remember_budgets(
         (("nowhere:make",), "there is no module nowhere"),
         (("heated_tank:HeatedTank", "--cost-key", "heat"), "info has no 'heat' (it holds cost)"),
         (("gym:Pendulum-v1",), "has observations of size 3, the policy was trained on 2"),
-        ((), "was not trained for a task: say --on TASK"),
+        ((), "was not trained for a task: add --on TASK"),
     ],
 )
 def test_what_is_wrong_with_an_environment_is_one_line(

@@ -227,7 +227,7 @@ def test_half_a_question_to_the_guard_is_refused(calibrated_run: Path) -> None:
         {"rng": np.random.default_rng(0), "budget_left": 5.0, "steps_left": 5},
     ]
     for asked in halves:
-        with pytest.raises(UserError, match="the guard needs both budget_left and steps_left, and draws nothing"):
+        with pytest.raises(UserError, match="the guard needs both budget_left and steps_left, and does not sample"):
             loaded.act(OBSERVATIONS, **asked)
     broken = OBSERVATIONS.copy()
     broken[0, 0] = np.nan

@@ -172,7 +172,7 @@ def _make_interim(task: Task | None, every: int | None, episodes: int) -> Genera
     if min(every, episodes) < 1:
         raise UserError("--evaluate-every and --evaluate-episodes must be 1 or more")
     if task is None:
-        raise UserError("--evaluate-every needs a simulator: say --task TASK (see `lspc tasks`)")
+        raise UserError("--evaluate-every needs a simulator: add --task TASK (see `lspc tasks`)")
     with Pool(task) as pool:
         yield training.Interim(every, evaluation.Rollouts(pool, task, episodes))
 

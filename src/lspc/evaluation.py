@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lspc import files, sims
+from lspc import algos, files, sims
 from lspc.algos.base import Policy
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -150,7 +150,7 @@ def _make_records(
             task=task.name,
             trained_on=run.task,
             method=run.method,
-            policy=policy_name(cell.variant, run.config),
+            policy=policy_name(cell.variant, run.method, run.config),
             restriction=cell.restriction,
             guard=cell.guard,
             budget=run.config.get("budget"),
@@ -231,8 +231,11 @@ def usual_mode(policy: str) -> str:
     return "sampled" if policy == "CVAE" else "deterministic"
 
 
-def policy_name(variant: str, config: dict[str, Any]) -> str:
-    return f"BC-Safe ({config['budget']:g})" if variant == "BC" and config.get("budget") is not None else variant
+def policy_name(variant: str, method: str, config: Mapping[str, Any]) -> str:
+    """BC-Safe (10) for BC with a budget, and so for every method that is trained both with and without one."""
+    budget = config.get("budget")
+    both = budget is not None and algos.get(method).Config().budget is None
+    return f"{variant}-Safe ({budget:g})" if both else variant
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Fitted:
     def load(folder: str | Path) -> "Fitted":
         """What `lspc.fit` left in a folder."""
         if not (Path(folder) / DONE).exists():
-            raise UserError(f"{folder}: no finished `lspc fit` is in it; run that again to go on")
+            raise UserError(f"{folder}: it holds no finished `lspc fit`; run that again to continue")
         done = files.read_json(Path(folder) / DONE)
         policy = load_policy(folder, seed=done["seed"])
         return Fitted(Path(folder), policy, policy.calibration.choose(done["budget"]))

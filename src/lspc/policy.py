@@ -82,7 +82,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
         raise UserError(f"{folder / CARD}: not a card: it must be a JSON object; {RESTORE}")
     if not files.is_sealed(card, f"{folder / CARD}", RESTORE):
         warnings.warn(
-            f"{folder / CARD}: no SHA-256 of its content, as before 0.3: damage would show no sign", stacklevel=3
+            f"{folder / CARD}: no SHA-256 of its content (before 0.3): damage would go unnoticed", stacklevel=3
         )
     elif card.get(WEIGHTS_HASH) != files.file_hash(folder / WEIGHTS):
         raise UserError(
@@ -164,7 +164,7 @@ class TrainedPolicy:
             return self.for_budget(budget).act(observation, rng, budget_left=budget_left, steps_left=steps_left)
         if budget_left is not None or steps_left is not None:
             if budget_left is None or steps_left is None or rng is not None:
-                raise UserError("the guard needs both budget_left and steps_left, and draws nothing at random")
+                raise UserError("the guard needs both budget_left and steps_left, and does not sample actions")
             return self.guard.act(observation, budget_left=budget_left, steps_left=steps_left)
         if rng is None and observation.ndim == 1 and self._replay is not None:
             actions = self._replay(observation)

@@ -12,6 +12,9 @@ from helpers.methods import MethodTests, RingRun
 from helpers.ring import ring_data
 
 from lspc import algos
+from lspc.bench.grid import budgets
+from lspc.evaluation import policy_name
+from lspc.tasks import get_task
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text()
 MODULE, REGISTRY, TESTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -37,6 +40,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 class TestCommon(MethodTests):
     method = "choosy_bc"
     fixed = ("normaliser", "largest")
+
+
+def test_a_bench_tells_its_policies_with_and_without_a_budget_apart() -> None:
+    """Else the table leaves both out, as the same policy measured twice."""
+    assert budgets(algos.get("choosy_bc"), get_task("CarRun")) == (None, 10, 20, 40)
+    names = {policy_name("choosy BC", "choosy_bc", {"budget": budget}) for budget in (None, 10, 20, 40)}
+    assert names == {"choosy BC", "choosy BC-Safe (10)", "choosy BC-Safe (20)", "choosy BC-Safe (40)"}
 
 
 def test_the_page_shows_the_test_file_as_it_is_here() -> None:

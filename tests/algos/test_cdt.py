@@ -110,7 +110,7 @@ def test_the_target_comes_from_the_data(dataset: Dataset) -> None:
     assert cdt.best_target(dataset, SMALL) == pytest.approx(dataset.returns[inside].max())
     assert cdt.best_target(dataset, replace(SMALL, target_return=7.0)) == 7.0
     dear = dataset.select(np.flatnonzero(dataset.cost_returns > 0))
-    with pytest.raises(UserError, match=r"no episode costs at most 0: say --target-return"):
+    with pytest.raises(UserError, match=r"no episode costs at most 0: add --target-return"):
         cdt.prepare(dear, replace(SMALL, budget=0.0))
 
 

@@ -105,7 +105,7 @@ def test_the_critics_learn_from_the_first_transitions_and_the_actor_in_several_s
     assert tiny.same((plain.reward, plain.cost), (elsewhere.reward, elsewhere.cost))
     assert not tiny.same(plain.actor, elsewhere.actor)
     assert plain.actor.adam.count == 2
-    with pytest.raises(UserError, match="batch_size 8 cannot be shared out among 3 actor_steps"):
+    with pytest.raises(UserError, match="batch_size 8 is not a multiple of actor_steps, 3"):
         fisor.init(jax.random.key(0), tiny.SPEC, small(METHOD, actor_steps=3))
 
 

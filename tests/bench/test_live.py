@@ -24,10 +24,13 @@ def shown(what: object) -> str:
 def test_the_cost_tells_what_is_known_and_what_is_not() -> None:
     known = Cost("bc", 8, 2, 36_000, 10.0)
     assert "bc 8 2 36,000 10.0 1.0" in shown(cost_table([known], PLAN, 1))
-    assert "about 1.0 hours of training with 1 at a time. Measuring" in shown(cost_table([known], PLAN, 1))
+    assert "about 1.0 hours of training with 1 at a time. Evaluation" in shown(cost_table([known], PLAN, 1))
     both = shown(cost_table([known, Cost("lspc", 2, 0, 8_000, None)], PLAN, 2))
     assert "lspc 2 0 8,000 ? ?" in both
     assert "about 30 minutes of training with 2 at a time, without lspc, whose speed is not known yet" in both
+    none = shown(cost_table([Cost("lspc", 2, 0, 8_000, None)], PLAN, 2))
+    assert "how long training will take is not known yet (`--plan` measures it). Evaluation" in none
+    assert "minutes" not in none
     assert "about 0 minutes" in shown(cost_table([Cost("lspc", 2, 2, 0, None)], PLAN, 2))
 
 

@@ -314,7 +314,7 @@ def test_an_address_that_does_not_answer_is_told_at_once(
     assert refused.stderr.count("\n") == 1
     assert "cannot reach the Ray cluster at 127.0.0.1:1: " in refused.stderr
     lonely = cli("bench", *tasks, "--address", "127.0.0.1:1", columns=200)
-    assert "--address is of a Ray cluster: add --executor ray" in lonely.stderr
+    assert "--address is for a Ray cluster: add --executor ray" in lonely.stderr
     with pytest.raises(UserError, match="cannot join the Ray cluster at nowhere: Invalid address format"):
         Cluster("nowhere")
     with pytest.raises(UserError, match=r"ray://127\.0\.0\.1:1: give HOST:PORT"):

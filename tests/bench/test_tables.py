@@ -134,8 +134,11 @@ def test_intervals_and_modes() -> None:
     both = Results(made.cells | sampled, [])
     (sheet,) = tables.sheets(tables.rows(both), "any", intervals=True)
     assert sheet.header == ("task", "LSPC-O", "LSPC-O, sampled")
-    assert sheet.body[0][1].parts == ("0.25 [0.25,0.25]", "0.12 [0.12,0.12]")
-    assert r"0.25\* [0.25,0.25] / 0.12" in tables.markdown(sheet)
+    assert sheet.body[0][1].parts == ("0.25", "0.12")  # one episode has no interval
+    two = {cell: Stratum("x", np.array([[[0.25, 0.5]]]), np.array([[[0.0, 0.5]]])) for cell in made.cells}
+    (sheet,) = tables.sheets(tables.rows(Results(two, [])), "any", intervals=True)
+    assert sheet.body[0][1].parts == ("0.38 [0.25,0.50]", "0.25 [0.00,0.50]")
+    assert r"0.38\* [0.25,0.50] / 0.25 [0.00,0.50]" in tables.markdown(sheet)
 
 
 @pytest.mark.parametrize("view", get_args(View))

@@ -108,7 +108,7 @@ def test_a_certificate_is_of_these_weights_alone(run: Path, dataset: Dataset, tm
     other.mkdir()
     (other / "weights.safetensors").write_bytes(b"others")
     (other / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(UserError, match="is of other weights"):
+    with pytest.raises(UserError, match="is for other weights"):
         load(other, 11)
     values = files.read_json(path)
     files.write_json(other / path.name, {**values, "stages": [{**values["stages"][0], "passed": "yes"}]})
@@ -154,11 +154,11 @@ def test_what_cannot_be_piloted_is_refused(run: Path, dataset: Dataset, tmp_path
     ))  # fmt: skip
     refused: list[tuple[Path, float, dict[str, Any], str]] = [
         (cloned, 10.0, {"logs": {0.5: log}}, "a pilot tries LSPC-O"),
-        (nowhere, 10.0, {}, "was not trained for a task: say --on TASK, or --log EPS=FILE"),
+        (nowhere, 10.0, {}, "was not trained for a task: add --on TASK, or --log EPS=FILE"),
         (run, 10.0, {"logs": {0.5: log}, "task": "BallRun"}, "give one of the two"),
         (run, 10.0, {"logs": {7.0: log}}, "trained for every eps from 0.02 to 2, not for 7"),
         (run, 5.0, {"episodes": 20}, "--episodes 20 cannot prove a mean of at most 5 where an episode may cost 100: "
-                                     "even 47 episodes without any cost would not; say --episodes 48"),
+                                     "even 47 episodes without any cost would not; add --episodes 48"),
         (run, 0.0, {"logs": {0.5: log}}, "no number of episodes proves a mean of 0"),
     ]  # fmt: skip
     for place, budget, options, told in refused:

@@ -78,7 +78,7 @@ def test_a_risk_is_judged_by_the_cost_that_few_episodes_exceed() -> None:
     for risk in (0.001, 0.6, float("nan")):
         with pytest.raises(UserError, match=r"--risk must be from 0\.01 to 0\.5"):
             found.choose(12.0, risk=risk)
-    with pytest.raises(UserError, match="knows nothing of single episodes"):
+    with pytest.raises(UserError, match="has no figures for single episodes"):
         made().choose(12.0, risk=0.05)
 
 

@@ -79,7 +79,7 @@ def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path], monkey
 
 def test_other_data_and_no_runs_are_refused(dataset: Dataset, runs: list[Path], tmp_path: Path) -> None:
     other = finished_run(small_dataset(seed=1), tmp_path / "other")
-    with pytest.raises(UserError, match="learned from other data than"):
+    with pytest.raises(UserError, match="did not learn from the data of"):
         choose_policy([runs[0], other], 10.0, dataset)
     with pytest.raises(UserError, match="is not the data that the runs learned from"):
         choose_policy([runs[0]], 10.0, small_dataset(seed=1))

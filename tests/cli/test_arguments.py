@@ -75,4 +75,4 @@ def test_quiet_leaves_results_warnings_and_errors(cli: Cli, data_file: Path, tmp
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert Run.open(out).is_finished()
     assert "BallRun" in cli("tasks", "--quiet").stdout
-    assert cli("runs", tmp_path / "none", "--quiet").stderr.startswith("lspc: no run is in ")
+    assert cli("runs", tmp_path / "none", "--quiet").stderr.startswith("lspc: no run in ")

@@ -67,14 +67,14 @@ def test_another_budget_uses_the_curve_that_is_there(
     files.write_json(run / "config.json", files.seal({**description, "dataset": gone}))
     done = cli("calibrate", run, "--budget", "2e6", "--updates", "20", "--json")
     assert done.returncode == 0, done.stderr  # the curve needs no data
-    assert "the curve was there already: nothing was learned anew" in done.stderr
+    assert "using the stored curve: nothing was learned again" in done.stderr
     assert json.loads(done.stdout)["calibration"] == json.loads(calibrated[1].stdout)["calibration"]
     again = cli("calibrate", run, "--budget", "2e6", "--updates", "21")
-    assert "gone.hdf5 any more: say --data FILE" in again.stderr.splitlines()[-1]
+    assert "gone.hdf5 any more: add --data FILE" in again.stderr.splitlines()[-1]
     curve = run / "policy" / "seed-0" / "calibration.json"
     files.write_json(curve, files.seal({**files.read_json(curve), "lspc_version": "0.1.0"}))
     again = cli("calibrate", run, "--budget", "2e6", "--updates", "20")  # what another version made is made anew
-    assert "gone.hdf5 any more: say --data FILE" in again.stderr.splitlines()[-1]
+    assert "gone.hdf5 any more: add --data FILE" in again.stderr.splitlines()[-1]
     for wrong in ("-1", "nan"):
         refused = cli("calibrate", run, "--budget", wrong, "--updates", "21")
         assert f"a budget must be a number of 0 or more, not {wrong}" in refused.stderr.splitlines()[-1]
@@ -173,7 +173,7 @@ def test_calibrate_and_export_refuse_what_they_cannot_do(
     for arguments, told in [
         (["calibrate", out, "--data", other, "--updates", "2"], "is not the data that the policy learned from"),
         (["calibrate", out, "--data", "nowhere.hdf5"], "nowhere.hdf5: there is no such file"),
-        (["calibrate", lost], "gone.hdf5 any more: say --data FILE"),
+        (["calibrate", lost], "gone.hdf5 any more: add --data FILE"),
         (["calibrate", nameless, "--verify"], "was not trained for a task: there is no simulator to verify it in"),
         (["calibrate", few_run, "--updates", "2"], "5 episodes cannot support a calibration; 20 can"),
         (["calibrate", cloned, "--updates", "2"], "only LSPC has an eps to choose, and this is a policy of bc"),

@@ -72,7 +72,7 @@ def test_version_and_no_arguments(cli: Cli) -> None:
             f"unknown verb 'fly': choose one of {', '.join(VERBS)}",
         ),
         (["trian"], "unknown verb 'trian': did you mean train?"),
-        (["runs", "nowhere"], "no run is in nowhere: a run is a folder that `lspc train` made"),
+        (["runs", "nowhere"], "no run in nowhere: a run is a folder that `lspc train` made"),
         (["calibrate", "nowhere", "--budget", "-1"], "a budget must be a number of 0 or more, not -1"),
         (["tasks", "--config"], "--config needs the name of a TOML file, such as run.toml"),
         (["train", "--config", "nowhere.toml"], "nowhere.toml: there is no such file"),

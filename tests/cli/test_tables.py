@@ -72,7 +72,7 @@ def test_inspect_speaks_of_the_columns_of_the_log(cli: Cli, log: Path) -> None:
     ("options", "told"),
     [
         ((), "no column is called observations"),
-        (("--columns", *COLUMNS), 'no column is called cost; say --columns cost=COLUMN, or --cost "COLUMN > LIMIT"'),
+        (("--columns", *COLUMNS), 'no column is called cost; add --columns cost=COLUMN, or --cost "COLUMN > LIMIT"'),
         (("--columns", "observations=nothing_*", *COLUMNS[1:], "--cost", COST), "there is no column 'nothing_*'"),
         (("--columns", "state=tank"), "'state' is not a role"),
         (("--columns", *COLUMNS, "--cost", "__import__('os')"), "cost"),

@@ -1,5 +1,6 @@
 """Action bounds: where they come from, what is refused, and that nothing changes for actions in [-1, 1]."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,16 @@ def test_a_file_keeps_its_bounds(tmp_path: Path, suffix: str) -> None:
     assert opened.action_bounds == dataset.action_bounds
     assert opened.fingerprint == dataset.fingerprint
     assert opened.warnings == ()
+
+
+def test_bounds_that_were_given_are_given_again(tmp_path: Path) -> None:
+    """Else a run's page would warn that its bounds were taken from the data."""
+    path = write(tmp_path / "a.npz", in_percent())
+    found = load(path, action_bounds=(0, 100))
+    again = load(path, **json.loads(json.dumps(dict(found.opened))))
+    assert again.warnings == found.warnings == ()
+    assert again.action_bounds == found.action_bounds
+    assert "action_bounds" not in load(path).opened
 
 
 def test_metadata_may_be_plain_numbers_and_bad_ones_are_refused(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_each_warning_and_silence(tmp_path: Path, data_file: Path) -> None:
     assert "cost/value_mean was still rising" in words(
         tmp_path / "rising", data_file, 8000, 8000, **{**fine, "cost__value_mean": TIME}
     )
-    assert "Only 500 updates: the cpu preset makes 8,000" in words(tmp_path / "few", data_file, 500, 500, **fine)
+    assert "Only 500 updates: the cpu preset has 8,000" in words(tmp_path / "few", data_file, 500, 500, **fine)
     assert "stopped after 500 of 8,000 updates" in words(tmp_path / "cut", data_file, 500, 8000, **fine)
     costly = {"cost__predicted_of_lspc_o": np.array([9.0]), "cost__predicted_of_lspc_s": np.array([1.0])}
     assert "expects 9 of LSPC-O's actions and 1 of LSPC-S's" in words(

@@ -143,7 +143,9 @@ def test_the_best_of_the_data_for_every_budget() -> None:
 def test_without_a_task_the_data_are_judged_in_their_own_units(tmp_path: Path, data_file: Path) -> None:
     folder = make_run(tmp_path / "run", data_file, task=None)
     Run.open(folder).remember_budgets([3.0])
-    (seen,) = page.collect([folder], film=False)["views"]
+    collected = page.collect([folder], film=False)
+    assert collected["title"] == f"LSPC on {data_file.name}"
+    (seen,) = collected["views"]
     assert (seen["task"], seen["raw"], seen["thresholds"], seen["averaged"]) == (None, True, [3], False)
     dataset = load(data_file)
     assert seen["data"]["row"]["reward"]["mean"] == pytest.approx(dataset.returns.mean(), rel=1e-5)

@@ -166,13 +166,36 @@ def test_switching_the_budget_changes_words_table_and_lines(browser: Browser, re
 def test_inside_the_interval_nothing_is_certain(browser: Browser, report: Path) -> None:
     low, high = (float(end) for end in re.findall(r"is ([\d.]+) to ([\d.]+)", _sure(browser, report))[0])
     for budget, words in (
-        (6.1, "probably safe"),
+        (6.1, "not known to be safe"),  # one more episode of cost 100 would raise the mean to 6.23
+        (6.3, "probably safe"),
         (5.9, "probably not safe"),
         (high + 0.1, "safe"),
         (low - 0.1, "not safe"),
     ):
         browser.open(report, link=f"#budget={budget:.2f}")
         assert browser.text("#verdict h2").startswith(f"LSPC-O is {words} at")
+
+
+@pytest.mark.parametrize(
+    ("costs", "budget", "words"),
+    [
+        ([39], 40, "not known to be safe"),
+        ([41], 40, "not known to be safe"),
+        ([0], 60, "not known to be safe"),  # though one of 100 beside it would make 50
+        ([0] * 20, 4, "not known to be safe"),  # 20 zeros and 100 are 4.8 on average
+        ([0] * 20, 5, "probably safe"),
+        ([0] * 20, 14, "safe"),
+        ([45] * 20, 40, "probably not safe"),
+    ],
+)
+def test_one_episode_or_twenty_zeros_are_no_certainty(
+    browser: Browser, tmp_path: Path, data_file: Path, costs: list[float], budget: float, words: str
+) -> None:
+    page.write([make_run(tmp_path / "run", data_file, episodes("LSPC-O", costs))], tmp_path / "r.html", film=False)
+    browser.open(tmp_path / "r.html", link=f"#budget={budget}")
+    assert browser.text("#verdict h2") == f"LSPC-O is {words} at a budget of {budget}."
+    assert words in browser.text("#table tr[data-policy=LSPC-O]")
+    assert ("too few to tell" in browser.text("#how-sure").lower()) == (words == "not known to be safe")
 
 
 def _sure(browser: Browser, report: Path) -> str:
@@ -344,6 +367,9 @@ def test_own_data_are_judged_by_what_the_logs_predict(browser: Browser, plant: P
     browser.open(plant, link="#budget=3")
     assert browser.text("#verdict h2") == "LSPC-O at eps 0.1 is predicted to keep a budget of 3."
     assert "expected to cost 1.00 (0.00 to 2.00)" in browser.text("#is-it-safe")
+    assert "cost 1.00 (0.00 to 2.00): predicted to keep a budget of 3." in browser.text("#eps-words")
+    browser.click("#eps", along=0.99)
+    assert "cost 4.00 (0.00 to 8.00): not predicted to keep a budget of 3." in browser.text("#eps-words")
     assert "nothing has been tried" in browser.text("#how-sure")
     assert browser.text("#verdict .legend").split("\n") == ["predicted from the logs, dashed", "the logged episodes"]
     assert "reward/value_mean was still rising" in browser.text("#warnings")
@@ -389,6 +415,7 @@ def test_print_is_on_white_without_controls(browser: Browser, plant: Path) -> No
     try:
         assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert browser.run("document.querySelector('.slider').getClientRects().length") == 0
+        assert browser.run("parseFloat(getComputedStyle(document.querySelector('.verdict')).paddingLeft)") >= 10
     finally:
         browser.call("Emulation.setEmulatedMedia", media="")
 
@@ -418,5 +445,5 @@ def test_a_bench_follows_budget_task_and_actions(browser: Browser, tmp_path: Pat
     assert "BallRun @10" in browser.text("#bench")
     assert "LSPC-S is safe on 2 of 2 tasks" in browser.text(".sheet-words")
     browser.open(out, link="#task=CarRun&budget=40")
-    assert browser.text("#verdict h2") == "CarRun: LSPC-S is probably safe at a budget of 40."
-    assert "LSPC-O is probably not safe" in browser.text("#others")
+    assert browser.text("#verdict h2") == "CarRun: LSPC-S is not known to be safe at a budget of 40."
+    assert "LSPC-O is not known to be safe" in browser.text("#others")

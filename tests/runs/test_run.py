@@ -173,11 +173,11 @@ def test_the_data_of_a_run(tmp_path: Path, dataset: Dataset) -> None:
     assert found is not None
     assert found.fingerprint == run.require_dataset(moved).fingerprint == dataset.fingerprint
     assert run.load_dataset(other) is None
-    with pytest.raises(UserError, match=r"other\.npz is not the data that .* learned from.*: .*say --data FILE"):
+    with pytest.raises(UserError, match=r"other\.npz is not the data that .* learned from.*: .*add --data FILE"):
         run.require_dataset(other)
     source.unlink()
     assert run.load_dataset() is None
-    with pytest.raises(UserError, match=r"is not at .*data\.npz any more: say --data FILE"):
+    with pytest.raises(UserError, match=r"is not at .*data\.npz any more: add --data FILE"):
         run.require_dataset()
     assert run.require_dataset(moved).fingerprint == dataset.fingerprint
 

@@ -74,6 +74,6 @@ def test_a_run_goes_on_with_the_threads_it_began_with(tmp_path: Path, monkeypatc
     assert devices.recall_threads(run) == devices.recall_threads(tmp_path / "sweep") == 4
     devices.remember_threads(run, 1)  # the same: a warning would be an error here
     monkeypatch.setenv("NPROC", "2")
-    with pytest.warns(UserWarning, match=r"began with 4 thread\(s\) for each seed, goes on with 2"):
+    with pytest.warns(UserWarning, match=r"began with 4 thread\(s\) for each seed, continues with 2"):
         devices.remember_threads(run, 1)
     assert devices.recall_threads(run) == 4

@@ -89,7 +89,7 @@ def best_target(dataset: Dataset, config: Config) -> float:
     inside = dataset.cost_returns <= config.budget
     if not inside.any():
         raise UserError(
-            f"no episode costs at most {config.budget:g}: say --target-return, or allow a larger --budget"
+            f"no episode costs at most {config.budget:g}: add --target-return, or allow a larger --budget"
         )
     return float(dataset.returns[inside].max())
 

@@ -107,7 +107,7 @@ def prepare(dataset: Dataset, config: Config) -> Dataset:
 
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
     if config.batch_size % config.actor_steps:
-        raise UserError(f"batch_size {config.batch_size} cannot be shared out among {config.actor_steps} actor_steps")
+        raise UserError(f"batch_size {config.batch_size} is not a multiple of actor_steps, {config.actor_steps}")
     reward_key, cost_key, actor_key = jax.random.split(key, 3)
     o, a, scale = spec.observation_dim, spec.action_dim, _reward_scale(spec)
     actor = diffusion.Denoiser(o, a, config.actor_width, config.actor_blocks, config.dropout, key=actor_key)

@@ -119,7 +119,7 @@ def resolve(plan: Plan, task: Task, method: str, budget: float | None) -> settin
         if name == "budget":
             raise UserError("the budget is what a bench varies: it cannot be set")
         if owner and owner not in plan.methods:
-            raise UserError(f"the setting {key} is of a method that is no part of this bench")
+            raise UserError(f"the setting {key} belongs to a method that is not part of this bench")
         if owner in ("", method):
             user[name] = value
     return settings.resolve(
@@ -167,7 +167,7 @@ def is_complete(job: Job) -> bool:
 def list_missing_modes(job: Job) -> list[str]:
     """The modes in which not every policy of the trained run has all its episodes yet."""
     there = {(r.task, r.policy, r.mode, r.training_seed, r.seed) for r in Run.open(job.out).records()}
-    names = [evaluation.policy_name(v, job.config) for v in files.read_json(_cards(job)[0])["variants"]]
+    names = [evaluation.policy_name(v, job.method, job.config) for v in files.read_json(_cards(job)[0])["variants"]]
     numbers = [FIRST_EPISODE_SEED + i for i in range(job.episodes)]
     return [mode for mode in job.modes if not set(product([job.task], names, [mode], job.seeds, numbers)) <= there]
 

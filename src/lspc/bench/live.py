@@ -17,11 +17,14 @@ from lspc.report import terminal
 
 def cost_table(listed: Sequence[Cost], plan: Plan, room: int) -> Table:
     hours, unknown = total_hours(listed, room)
-    told = f"about {_hours(hours)} of training with {room} at a time"
-    if unknown:
-        told += f", without {', '.join(unknown)}, whose speed is not known yet (`--plan` measures it)"
+    if unknown and len(unknown) == len(listed):
+        told = "how long training will take is not known yet (`--plan` measures it)"
+    else:
+        told = f"about {_hours(hours)} of training with {room} at a time"
+        if unknown:
+            told += f", without {', '.join(unknown)}, whose speed is not known yet (`--plan` measures it)"
     table = Table(title=f"tasks: {len(plan.tasks)}, seeds: {plan.seeds}", box=box.SIMPLE_HEAD)
-    table.caption = f"{told}. Measuring comes on top: {plan.episodes} episodes per policy and seed."
+    table.caption = f"{told}. Evaluation comes on top: {plan.episodes} episodes per policy and seed."
     for name in ("method", "cells", "done", "updates left", "updates/s", "worker hours"):
         table.add_column(name, justify="left" if name == "method" else "right")
     for cost in listed:

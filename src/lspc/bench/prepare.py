@@ -52,5 +52,5 @@ def make_executor(name: str, address: str | None = None, workers: int | None = N
     from lspc.bench.local import Local
 
     if address is not None:
-        raise UserError("--address is of a Ray cluster: add --executor ray")
+        raise UserError("--address is for a Ray cluster: add --executor ray")
     return Local(workers)

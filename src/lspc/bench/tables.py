@@ -6,6 +6,7 @@ figures in long form.
 
 import csv
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,7 +139,8 @@ def summaries(table: Sequence[Row]) -> list[Sheet]:
     """One for each suite: what there is to say about each policy that has all its tasks."""
     header = "policy", "reward", "IQM", "cost", "IQM", "over budget", "tail cost"
     caption = (
-        "Means over the suite's tasks and thresholds, 95 % intervals. IQM: interquartile mean of the runs. "
+        "Means over the suite's tasks and thresholds; 95 % intervals, unless all episodes are alike. "
+        "IQM: interquartile mean of the runs. "
         "Over budget: share of episodes. Tail cost: mean of the costliest tenth. Bold: safe."
     )
     made = []
@@ -184,7 +186,10 @@ def _entry(found: Figures | None, mark: Mark, intervals: bool) -> Entry:
 
 def _text(interval: Interval, with_bounds: bool) -> str:
     mean, low, high = (f"{round(end, 2) + 0.0:.2f}" for end in vars(interval).values())  # -0.001 is 0.00
-    return mean + (f" [{low},{high}]" if with_bounds else "")
+    spread = not math.isclose(
+        interval.low, interval.high, abs_tol=1e-9
+    )  # episodes all alike prove no narrow interval
+    return mean + (f" [{low},{high}]" if with_bounds and spread else "")
 
 
 def terminal(sheet: Sheet, width: int) -> Group:

@@ -93,7 +93,7 @@ def load(folder: str | Path, budget: float) -> Certificate:
         raise UserError(f"{folder} has no certificate for budget {budget:g}: run `lspc pilot` on its run first")
     certificate = read(path)
     if certificate.weights != hash_weights(folder):
-        raise UserError(f"{path} is of other weights than {layout.WEIGHTS} beside it: run `lspc pilot` again")
+        raise UserError(f"{path} is for other weights than {layout.WEIGHTS} beside it: run `lspc pilot` again")
     return certificate
 
 
@@ -165,7 +165,7 @@ def run_pilot(
 def _find_task(run: Run, named: str | None) -> Task:
     if named is None and run.task is None:
         raise UserError(
-            f"{run.path} was not trained for a task: say --on TASK, or --log EPS=FILE for recorded episodes"
+            f"{run.path} was not trained for a task: add --on TASK, or --log EPS=FILE for recorded episodes"
         )
     task = get_task(named or run.task or "")
     check_fits(run, task)
@@ -196,7 +196,7 @@ def _check_enough(claim: Claim, episodes: int) -> None:
     if episodes < needed:
         raise UserError(
             f"--episodes {episodes} cannot prove a mean of at most {claim.budget:g} where an episode may cost "
-            f"{claim.bound:g}: even {needed - 1} episodes without any cost would not; say --episodes {needed} or "
+            f"{claim.bound:g}: even {needed - 1} episodes without any cost would not; add --episodes {needed} or "
             "more, or a smaller --bound if you know one"
         )
 

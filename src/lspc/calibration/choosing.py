@@ -58,7 +58,7 @@ class Point:
         if risk is None:
             return self.cost.high
         if not self.tails:
-            raise UserError("this calibration knows nothing of single episodes: run `lspc calibrate` again")
+            raise UserError("this calibration has no figures for single episodes: run `lspc calibrate` again")
         return self.tails[f"{round_risk(risk):g}"]
 
 
@@ -66,7 +66,7 @@ def round_risk(risk: float) -> float:
     """The largest chance in the table that is not above this one."""
     below = [known for known in RISKS if known <= risk]
     if not below or risk > 0.5:
-        raise UserError(f"--risk must be from {RISKS[0]:g} to 0.5, not {risk:g}: rarer cannot be told from logs")
+        raise UserError(f"--risk must be from {RISKS[0]:g} to 0.5, not {risk:g}: logs cannot show rarer events")
     return below[-1]
 
 

@@ -67,7 +67,7 @@ def choose_policy(
         raise UserError("name one run or more to choose from")
     for other in opened[1:]:
         if other.dataset.fingerprint != opened[0].dataset.fingerprint:
-            raise UserError(f"{other.path} learned from other data than {opened[0].path}: they cannot be compared")
+            raise UserError(f"{other.path} did not learn from the data of {opened[0].path}: they cannot be compared")
     data = opened[0].bound_actions(dataset) if dataset else opened[0].require_dataset()
     if data.fingerprint != opened[0].dataset.fingerprint:
         raise UserError(f"{data.source} is not the data that the runs learned from: their fingerprints differ")

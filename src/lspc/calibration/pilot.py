@@ -73,7 +73,7 @@ class Claim:
         if len(wrong):
             raise UserError(
                 f"an episode cost {wrong[0]:g}, but the largest cost of an episode is said to be {self.bound:g} "
-                f"({self.bound_from}): without a true bound there is no certificate; say --bound"
+                f"({self.bound_from}): without a true bound there is no certificate; add --bound"
             )
         return costs / self.bound
 

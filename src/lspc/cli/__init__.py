@@ -35,7 +35,7 @@ VERBS = {
     "tasks": ("lists", "list the benchmark's tasks"),
     "runs": ("lists", "list runs: settings, progress, measured cost and reward"),
     "completion": ("completion", "print the script that completes verbs and options in a shell"),
-    "doctor": ("lists", "say what is installed, and how to get what is missing"),
+    "doctor": ("lists", "show what is installed, and how to get what is missing"),
 }
 """The verb -> the module here that holds a function of that name, and one line about it."""
 ALL = ", ".join(VERBS)
@@ -47,7 +47,7 @@ usage: lspc VERB ...        (lspc VERB --help explains each)
 {{verbs}}
 
 Every verb also takes
-  --config FILE   options from a TOML file (steps = 500); the command line's win
+  --config FILE   options from a TOML file (steps = 500); the command line wins
   --quiet         no progress bars or notes; results, warnings and errors stay
 
 A first run:

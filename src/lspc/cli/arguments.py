@@ -17,7 +17,7 @@ class Common(NamedTuple):
 
 
 def take_common(arguments: Sequence[str]) -> Common:
-    """Take out the options that every verb has; those of a file come first, so that the command line's win."""
+    """Take out the options that every verb has; those of a file come first, so that the command line wins."""
     rest = [argument for argument in arguments if argument != QUIET]
     options: list[str] = []
     while (place := next((i for i, word in enumerate(rest) if word.partition("=")[0] == CONFIG), None)) is not None:

@@ -56,14 +56,14 @@ def bench(
         data: Holds TASK.hdf5 or TASK/data.hdf5 for each task.
         out: The bench's folder: its runs, raw records and tables.
         preset: A named group of settings that every method has.
-        settings: Settings over the preset's, such as steps=5, or cdt.width=16 for one method.
+        settings: Settings that override the preset's, such as steps=5, or cdt.width=16 for one method.
         episodes: Episodes per policy and training seed.
         actions: How actions are chosen: deterministic, sampled, or both.
         seeds_together: Seeds that one program trains.
         executor: Where the work is done: worker processes of this machine, or a Ray cluster.
         address: The Ray cluster.
-        workers: Cells worked on at a time.
-        plan: Show the grid and what it will cost, measuring speeds not known yet, and stop.
+        workers: Cells to run at a time.
+        plan: Show the grid and how long it will take, timing methods not yet timed, and stop.
         from_records: Only make the tables, from these benches, runs or files of records.
         rule: What is blue beside the best: within 0.05 of its reward, any safe policy or a safer one.
         show: What to print: table, policies, pairs, intervals, thresholds; OUT/tables has all of it.
@@ -99,4 +99,4 @@ def bench(
         terminal.warn(f"and {len(results.problems) - MOST_PROBLEMS} more, in the files")
     terminal.say(f"tables: {', '.join(map(str, tables.write(results, out / 'tables', rule)))}")
     if failures:
-        raise UserError(f"{len(failures)} cells failed; run the same command again to try them again")
+        raise UserError(f"{len(failures)} cells failed; run the same command again to retry them")

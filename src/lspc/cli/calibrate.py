@@ -30,7 +30,7 @@ def calibrate(
 
     The result stays with the policy: policy.act(observation, budget=10).
 
-    Another budget uses the same curve, at once.
+    Another budget reuses the same curve and takes seconds.
 
     Args:
         run: The folder of a finished LSPC run.
@@ -55,7 +55,7 @@ def calibrate(
             on_stage=lambda what, done, total: bars.show("calibrating", done, total, what),
         )  # fmt: skip
     if stored:
-        terminal.note("the curve was there already: nothing was learned anew")
+        terminal.note("using the stored curve: nothing was learned again")
     picture = figure or run / "calibration.png"
     calibration_figure(found, choices, verified, picture, task.name if task else run.name)
     if json:

@@ -22,7 +22,7 @@ def choose(
 
     All are tried in the same models of the plant, LSPC-O at every eps.
 
-    Of those estimated to keep the budget, the most rewarding is named.
+    Of those estimated to keep the budget, it names the most rewarding.
 
     Args:
         runs: Folders of finished runs that learned from the same data.

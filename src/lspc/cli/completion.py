@@ -29,7 +29,7 @@ ZSH = "autoload -U +X bashcompinit && bashcompinit\n" + BASH
 
 
 def completion(shell: Annotated[Literal["bash", "zsh", "fish"], tyro.conf.Positional, shown("SHELL")]) -> None:
-    """Print the script with which a shell completes verbs, options and file names.
+    """Print the script that lets a shell complete verbs, options and file names.
 
     bash: lspc completion bash >> ~/.bashrc
 

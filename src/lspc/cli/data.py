@@ -21,11 +21,11 @@ def inspect(
     """Check a dataset and show its sizes, returns, costs, safe share and problems.
 
     Args:
-        path: A file (HDF5, NPZ, Parquet, CSV), a folder of tables, of Minari or LeRobot, a Minari id or a DSRL task.
-        write_columns: Only look at the columns of a table, and write a proposal for --columns here.
+        path: A file (HDF5, NPZ, Parquet, CSV), a folder of tables, Minari or LeRobot, a Minari id or a DSRL task.
+        write_columns: Only examine a table's columns, and write a proposed mapping for --columns here.
         task: The task, for its cost budgets.
         thresholds: Cost budgets to judge the episodes by.
-        figure: Draw the episodes, into this picture.
+        figure: Plot the episodes and save the picture here.
         json: Print JSON instead of a table.
     """
     from lspc.report import inspection, terminal
@@ -92,7 +92,7 @@ def collect(
         out: The file to write: .hdf5, .npz or .parquet.
         agents: Size of the population; cost limits run from none to zero.
         steps: Simulator steps per agent.
-        warmup: Steps in which an agent may learn to move before its cost limit begins to act.
+        warmup: Steps in which an agent may learn to move before its cost limit applies.
         episodes: Keep at most this many, spread over the cost x reward plane.
         seed: The same seed gives the same file.
         compact: Round every number to about 3.6 digits: a smaller file.

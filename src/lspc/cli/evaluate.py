@@ -15,9 +15,7 @@ def evaluate(
     on: Annotated[tuple[str, ...], shown("TASK ...", "the one the run was trained for")] = (),
     cost_key: Annotated[str, shown("NAME", "cost")] = "cost",
     horizon: Annotated[int | None, shown("STEPS", "the longest episode of the data")] = None,
-    budgets: Annotated[
-        tuple[float, ...], shown("COST ...", f"those asked for last, the task's, else {BUDGETS}")
-    ] = (),
+    budgets: Annotated[tuple[float, ...], shown("COST ...", f"those last used, the task's, else {BUDGETS}")] = (),
     episodes: int = 20,
     policies: Annotated[tuple[str, ...] | None, shown("POLICY ...", "all of them")] = None,
     actions: Annotated[tuple[Literal["deterministic", "sampled"], ...], shown("HOW ...", "both")] = (

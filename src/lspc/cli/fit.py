@@ -36,10 +36,10 @@ def fit(
         out: The folder: the run, policy.onnx, its card policy.md, and report.html.
         preset: A named group of settings; cpu takes minutes on two cores.
         task: The task, for its settings.
-        settings: Settings of LSPC over the preset's, such as steps=2000.
+        settings: Settings of LSPC that override the preset's, such as steps=2000.
         seed: The training seed.
         updates: Gradient updates of the calibration's networks.
-        device: Compute on: cpu, gpu or tpu.
+        device: Where to compute: cpu, gpu or tpu.
     """
     from lspc import api, data
     from lspc.report import terminal

@@ -11,7 +11,7 @@ from lspc.cli.common import Switch, print_json, shown
 
 
 def doctor(json: Switch = False) -> None:
-    """Say what is installed, what is missing, and the command that fixes it.
+    """Show what is installed, what is missing, and the command that installs it.
 
     Args:
         json: Print JSON instead of a table.
@@ -29,7 +29,7 @@ def doctor(json: Switch = False) -> None:
 
 
 def tasks(json: Switch = False) -> None:
-    """List DSRL's 38 tasks and whether their simulator is here.
+    """List DSRL's 38 tasks and whether their simulator is installed.
 
     Args:
         json: Print JSON instead of a table.

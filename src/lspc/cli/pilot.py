@@ -28,7 +28,7 @@ def pilot(
 ) -> None:
     """Prove with real episodes that an episode costs at most the budget on average.
 
-    LSPC-O is tried from the smallest eps upward, never beyond one that failed.
+    LSPC-O is tried from the smallest eps up to the first that fails.
 
     The certificate stays with the policy; without one the exit code is 1.
 

@@ -35,13 +35,13 @@ class TrainOptions:
     sweep: Annotated[str | None, shown("NAME=VALUE,VALUE ...")] = None
     """Train one run per value of a setting, into OUT/NAME=VALUE; runs of LSPC with equal critics share them."""
     hold_out: float = 0.0
-    """Share of the episodes that is not learned from, such as 0.2; `lspc calibrate` checks its predictions on it."""
+    """Share of the episodes to keep out of training, such as 0.2; `lspc calibrate` checks its predictions on it."""
     evaluate_every: Annotated[int | None, shown("INT")] = None
-    """Evaluate the policies after every so many updates, for `lspc figure training-curves`."""
+    """Evaluate the policies each time this many updates are done, for `lspc figure training-curves`."""
     evaluate_episodes: int = 5
     """Episodes of each such measurement."""
     device: Annotated[Literal["cpu", "gpu", "tpu"] | None, shown("KIND", "what JAX finds best")] = None
-    """Compute on: cpu, gpu or tpu."""
+    """Where to compute: cpu, gpu or tpu."""
     dry_run: Switch = False
     """Check everything and say what would be done, but do nothing."""
     track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()

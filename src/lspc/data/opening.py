@@ -42,10 +42,13 @@ class Opening:
         return None if self.action_bounds is None else Bounds.of(self.action_bounds)
 
     def describe(self, columns: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The keywords that open the same data again, `columns` being those that were chosen; bounds are in a run."""
+        """The keywords that open the same data again, `columns` being those that were chosen."""
         flags = {name: True for name in ("drop_missing", "continuous") if getattr(self, name)}
         filters = {"filter": list(self.filter), "filter_seed": self.filter_seed} if self.filter else {}
-        return {**({"columns": dict(columns)} if columns else {}), **flags, **filters}
+        # A run holds the bounds that were found; those that were given are no cause for a warning later.
+        given = self.bounds
+        bounds = {"action_bounds": [list(pair) for pair in zip(given.low, given.high, strict=True)]} if given else {}
+        return {**({"columns": dict(columns)} if columns else {}), **flags, **bounds, **filters}
 
 
 AS_NAMED = Opening()

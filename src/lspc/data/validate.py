@@ -103,7 +103,7 @@ def check_arrays(
                 arrays[field] = array
         elif not found.fatal_in(field):  # a field the reader could not read has been reported already
             needed = ", ".join(FILE_NAMES.values())
-            instead = ', or say --cost "observations_0 > LIMIT"' if field == "costs" else ""
+            instead = ', or add --cost "observations_0 > LIMIT"' if field == "costs" else ""
             found.fatal(field, f"{FILE_NAMES[field]} is missing; a file must hold {needed}{instead}")
     _check_sizes(arrays, found)
     _check_continuity(arrays, found)
@@ -292,7 +292,7 @@ def _check_actions(arrays: Arrays, given: Bounds | None, metadata: Metadata, fou
     if known is None and outside.largest > EXCESS:
         seen = observe_bounds(actions)
         found.warn(
-            "actions", f"{told}; their bounds were taken from the data, {seen}: say --action-bounds LOW HIGH if the "
+            "actions", f"{told}; their bounds were taken from the data, {seen}: add --action-bounds LOW HIGH if the "
             "plant's are wider", first,
         )  # fmt: skip
         return seen
@@ -317,7 +317,7 @@ def _check_discrete(arrays: Arrays, found: Findings) -> None:
             found.fatal(
                 "actions",
                 f"actions look discrete: {len(different)} values ({listed}) in {name}, and lspc learns continuous "
-                "ones; if these are set points of a range, say --continuous (continuous=True)",
+                "ones; if these are set points of a range, add --continuous (continuous=True)",
             )
             return
 

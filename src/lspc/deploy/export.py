@@ -36,7 +36,7 @@ def export(
             raise UserError(f"budget {budget:g}: {choice.why}")
         policy = policy.at(choice.restriction)
     onnx_policies = require_onnx()
-    name = evaluation.policy_name(policy.variant, policy.card["config"])
+    name = evaluation.policy_name(policy.variant, policy.card["method"], policy.card["config"])
     model = onnx_policies.build(
         policy.net, fixed=choice is not None, facts=_facts(policy, name, choice), bounds=policy.action_bounds
     )  # fmt: skip

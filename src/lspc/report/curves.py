@@ -71,7 +71,7 @@ def _judge_length(done: int, run: Run) -> list[Part]:
     if done < wanted:
         told = f"Training stopped after {done:,} of {wanted:,} updates; the same command continues it."
     elif done < FEW_UPDATES * usual:
-        told = f"Only {done:,} updates: the cpu preset makes {usual:,}."
+        told = f"Only {done:,} updates: the cpu preset has {usual:,}."
     else:
         return []
     return [{"metric": None, "words": told}]

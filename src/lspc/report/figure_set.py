@@ -63,7 +63,7 @@ def draw_set(
     given, dataset = dataset is not None, dataset or data.load(data.bundled_file())
     known = task_of(dataset.metadata, task)
     if known is None:
-        raise UserError(f"{dataset.source} does not say of which task it is: add --task TASK (see `lspc tasks`)")
+        raise UserError(f"{dataset.source} does not say which task it is from: add --task TASK (see `lspc tasks`)")
     if not given and known != task_of(dataset.metadata):
         raise UserError(f"name the dataset: lspc figure all --task {known.name} --data FILE")
     out = out or Path("figures") / known.name

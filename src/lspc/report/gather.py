@@ -48,7 +48,7 @@ def gather_runs(sources: Sequence[Source], film: bool, tell: Callable[[str], Non
     methods = ", ".join(dict.fromkeys(run.method.upper() for run in runs))
     return {
         "kind": "runs",
-        "title": f"{methods} on {head.run.task or head.run.name}",
+        "title": f"{methods} on {head.run.task or Path(head.run.dataset.source).name}",
         "version": __version__,
         "written": today(),
         "views": views,
@@ -191,7 +191,7 @@ def draw_actions(source: Source) -> Part | None:
     if isinstance(main.net, SequencePolicy):
         return None  # its actions follow from an episode, not from a state
     if dataset is None:
-        raise UserError("it needs a state of the data, which are not there")
+        raise UserError("it needs a state from the data, which were not found")
     places = np.linspace(0, dataset.transitions - 1, STATES).astype(int)
     states = dataset.observations[places]
     policies = [TrainedPolicy(main.net, variant, main.card) for variant in main.net.variants]
@@ -221,7 +221,7 @@ def draw_actions(source: Source) -> Part | None:
 def film_episode(run: Run) -> Part:
     """The first episode of `lspc evaluate`, filmed, and a still of it for those who want nothing to move."""
     if run.task is None:
-        raise UserError(f"it was not trained for a task: lspc render {run.path} --on TASK makes one")
+        raise UserError(f"run `lspc render {run.path} --on MODULE:CALLABLE`, in an environment of your own")
     task = run.find_task()
     check_fits(run, task)
     policy, budget = load_policy(run.path), task.thresholds[0]

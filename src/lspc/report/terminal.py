@@ -230,8 +230,8 @@ def calibration_table(
         table.add_row(*row)
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
-        f"In brackets: {found.confidence:.0%} intervals, which nothing guarantees (`lspc pilot` proves). "
-        "On episodes driven again in models that had not seen them, in "
+        f"In brackets: {found.confidence:.0%} intervals: estimates, not guarantees (`lspc pilot` gives one). "
+        "Recorded episodes were replayed in models that had not seen them: for "
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
     )

@@ -126,6 +126,7 @@ def make_sweeps(groups: Mapping[PolicyKey, Sequence[Record]], largest: float) ->
             "points": [
                 {
                     "restriction": eps,
+                    "episodes": len(records),
                     "reward": vars(bound_reward(returns_by_seed(records, "reward"))),
                     "cost": vars(bound_cost(returns_by_seed(records, "cost"), largest)),
                     "costs": [record.cost_return for record in records],

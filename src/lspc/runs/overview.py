@@ -42,7 +42,7 @@ def list_runs(folders: Sequence[Path]) -> list[Overview]:
     """Every run in or below these folders."""
     found = [path for folder in folders for path in layout.find_runs(folder)]
     if not found:
-        raise UserError(f"no run is in {' or '.join(map(str, folders))}: a run is a folder that `lspc train` made")
+        raise UserError(f"no run in {' or '.join(map(str, folders))}: a run is a folder that `lspc train` made")
     runs = [Run.open(path) for path in dict.fromkeys(found)]
     return [_look_at(run, _find_differences(runs, run)) for run in runs]
 

@@ -205,9 +205,9 @@ class Run:
         source = given or Path(self.dataset.source)
         if source.exists():
             raise UserError(
-                f"{source} is not the data that the policy learned from: their fingerprints differ; say --data FILE"
+                f"{source} is not the data that the policy learned from: their fingerprints differ; add --data FILE"
             )
-        raise UserError(f"the data of {self.path} is not at {source} any more: say --data FILE")
+        raise UserError(f"the data of {self.path} is not at {source} any more: add --data FILE")
 
     def find_task(
         self, name: str | None = None, *, budgets: Sequence[float] = (), horizon: int | None = None, **own: Any
@@ -219,7 +219,7 @@ class Run:
         """
         if (name := name or self.task) is None:
             raise UserError(
-                f"{self.path} was not trained for a task: say --on TASK (see `lspc tasks`), or --on MODULE:CALLABLE "
+                f"{self.path} was not trained for a task: add --on TASK (see `lspc tasks`), or --on MODULE:CALLABLE "
                 "for an environment of your own"
             )
         if not is_own(name):

@@ -63,7 +63,7 @@ def choose_threads(asked: int | None, seeds: int, config: Any) -> int:
     cores = usable_cores()
     if asked is not None:
         if asked < 1:
-            raise UserError(f"threads is {asked}; choose 1 or more, best not above {cores}, the cores there are")
+            raise UserError(f"threads is {asked}; choose 1 or more, preferably at most {cores}, the number of cores")
         return asked
     small = hasattr(config, "hidden") and config.batch_size * max(config.hidden, default=1) <= SMALL
     if small and busy_cores() > cores / 2:
@@ -103,7 +103,7 @@ def remember_threads(out: Path, seeds: int) -> None:
         files.write_json(out / layout.THREADS, {"threads": now})
     elif kept != now:
         warnings.warn(
-            f"{out}: began with {kept} thread(s) for each seed, goes on with {now}: it will not end bit for bit "
+            f"{out}: began with {kept} thread(s) for each seed, continues with {now}: it will not end bit for bit "
             "where an uninterrupted run ends",
             stacklevel=2,
         )

@@ -316,7 +316,7 @@ def _restore(planned: Sequence[_Planned], make: Callable[[Any], Any]) -> tuple[t
             )
         except UserError as error:
             if any(earlier < step for paths in found for earlier in paths):
-                warnings.warn(f"{error}; going on from the checkpoint before it", stacklevel=2)
+                warnings.warn(f"{error}; continuing from the checkpoint before it", stacklevel=2)
                 continue
             raise
         break
@@ -337,7 +337,7 @@ def _read_step(path: Path) -> int | None:
         step = checkpoints.read_facts(path).get("step")
         if isinstance(step, int) and path == layout.checkpoint_path(path.parent, step):
             return step
-        warnings.warn(f"{path}: damaged, it says that it is of update {step}; passed over", stacklevel=2)
+        warnings.warn(f"{path}: damaged, it claims to be of update {step}; passed over", stacklevel=2)
     except UserError as error:
         warnings.warn(f"{error}; passed over", stacklevel=2)
     return None

@@ -56,7 +56,7 @@ def test_observations_in_parts_are_put_side_by_side() -> None:
 
 def test_a_cost_that_is_not_recorded_is_said() -> None:
     bare = PLANT / "bare-parquet-v0"
-    assert 'say --columns cost=COLUMN, or --cost "COLUMN > LIMIT"' in refuse(bare)
+    assert 'add --columns cost=COLUMN, or --cost "COLUMN > LIMIT"' in refuse(bare)
     dataset = load(bare, cost="next_observations_0 > 50")
     assert dataset.fingerprint == load(PLANT / "tank-parquet-v0").fingerprint
 

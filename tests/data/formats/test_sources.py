@@ -41,7 +41,7 @@ def test_the_guess_is_told_and_what_the_file_says_goes_first(dataset: Dataset, t
     save(dataset, path)
     opened = load(path)
     assert opened.metadata["task"] == read_metadata(path)["task"] == "BallRun"
-    assert any("taken for data of BallRun" in line for line in opened.warnings)
+    assert any("taken as data of BallRun" in line for line in opened.warnings)
     save(dataset, path, metadata={"task": "MyRobot"})
     assert load(path).metadata["task"] == read_metadata(path)["task"] == "MyRobot"
     assert load(path).warnings == ()
@@ -79,7 +79,7 @@ def test_a_file_without_costs_alone_says_what_to_say(dataset: Dataset, tmp_path:
     save(dataset, path)
     with h5py.File(path, "r+") as file:
         del file["costs"]
-    with pytest.raises(UserError, match=r'costs is missing; .* or say --cost "observations_0 > LIMIT"'):
+    with pytest.raises(UserError, match=r'costs is missing; .* or add --cost "observations_0 > LIMIT"'):
         load(path)
     opened = load(path, cost="rewards < 0")
     np.testing.assert_array_equal(opened.costs, dataset.rewards < 0)

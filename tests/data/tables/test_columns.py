@@ -78,7 +78,7 @@ def test_a_mapping_settles_it() -> None:
 
 
 def test_a_name_that_is_merely_alike_is_proposed_and_not_taken() -> None:
-    with pytest.raises(UserError, match=r"no column is called cost; say --columns cost=safety_cost, or --cost"):
+    with pytest.raises(UserError, match=r"no column is called cost; add --columns cost=safety_cost, or --cost"):
         load(conventional(cost="safety_cost"))
 
 
@@ -108,7 +108,7 @@ def test_a_wrong_mapping_is_told_in_one_line(columns: dict[str, Any], told: str)
 
 def test_nothing_tells_where_an_episode_ends() -> None:
     columns = {role: name for role, name in COLUMNS.items() if role != "episode"}
-    with pytest.raises(UserError, match="nothing tells where an episode ends; say --columns episode=COLUMN"):
+    with pytest.raises(UserError, match="nothing tells where an episode ends; add --columns episode=COLUMN"):
         load(plant_log(), columns=columns, cost=COST)
 
 

@@ -31,7 +31,7 @@ def test_next_observations_are_the_next_rows() -> None:
     assert dataset.truncated.sum() == BATCHES
     assert not dataset.terminated.any()
     assert dataset.costs.tolist() == (temperatures[:, :-1, 0].ravel() > 80).tolist()
-    assert any("4 last row(s) of an episode have none and were dropped" in line for line in dataset.warnings)
+    assert any("the last row of each episode has none, so 4 row(s) were dropped" in line for line in dataset.warnings)
 
 
 def test_actions_stay_as_they_are() -> None:
@@ -86,7 +86,7 @@ def test_without_a_step_an_episode_must_stand_in_one_piece() -> None:
     columns = {role: name for role, name in COLUMNS.items() if role != "step"}
     assert opened(log, columns=columns).fingerprint == opened(log).fingerprint
     swapped = {name: np.roll(column, 1) for name, column in log.items()}
-    assert "episode B3 begins again at row 19; say --columns step=COLUMN" in refused(swapped, columns=columns)
+    assert "episode B3 begins again at row 19; add --columns step=COLUMN" in refused(swapped, columns=columns)
 
 
 def test_the_same_step_twice_is_refused() -> None:

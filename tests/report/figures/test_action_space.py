@@ -206,7 +206,7 @@ def test_the_verb_refuses_the_wrong_number_of_runs_and_missing_data(
         (["maps", run], "was given 1 runs; the command is: lspc figure maps"),
         (["converse", run], "the command is: lspc figure converse RUN CONVERSE_RUN"),
         (["dataset-profile"], "name the dataset: lspc figure dataset-profile --data FILE"),
-        (["action-space", run], "is not at arrays any more: say --data FILE"),
+        (["action-space", run], "is not at arrays any more: add --data FILE"),
         (["lambda"], "was given 0 runs; the command is: lspc figure lambda RUN ..."),
         (["portrait"], "unknown figure 'portrait': choose one of training-curves, action-space"),
         (["expectile", run], "has no evaluations.jsonl"),

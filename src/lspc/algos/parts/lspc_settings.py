@@ -53,7 +53,7 @@ class Config:
     kl_form: Literal["mean", "sum"] = "mean"
     """Divergence averaged or summed over the latent's dimensions."""
     restriction: float = 1.0
-    """eps of LSPC-O unless asked for another: its latents stay inside (-restriction, restriction)."""
+    """LSPC-O's eps unless another is given: its latents stay inside (-restriction, restriction)."""
     restriction_range: tuple[float, float] | None = (0.02, 2.0)
     """The encoder is trained for every eps in this range; none: for the one restriction only."""
     safe_restriction: float = 0.25

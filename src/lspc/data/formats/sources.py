@@ -41,7 +41,7 @@ def name_task(path: Path, metadata: Metadata, found: Findings | None = None) -> 
     if "task" in metadata or (task := guess_task(path)) is None:
         return metadata
     if found:
-        found.warn("task", f"taken for data of {task.name}, as its name says; --task says otherwise")
+        found.warn("task", f"taken as data of {task.name}, from its name; --task overrides this")
     return {**metadata, "task": task.name}
 
 

@@ -203,7 +203,7 @@ def _check_complete(table: Table, names: dict[str, list[str]], cost: Expression 
         files = ", or --columns episode=file where each file is one" if table.parts else ""
         raise Unusable(
             "episode",
-            f"nothing tells where an episode ends; say --columns episode=COLUMN, or done= or timeout={files}",
+            f"nothing tells where an episode ends; add --columns episode=COLUMN, or done= or timeout={files}",
         )
     owner: dict[str, str] = {}
     for role, columns in names.items():

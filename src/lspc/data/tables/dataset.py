@@ -17,7 +17,7 @@ from lspc.data.tables.reading import make_table, name_source
 from lspc.data.tables.table import Table, Unusable
 from lspc.data.validate import Findings, check_arrays
 
-MISSING_HELP = "fill them in, or say --drop-missing (drop_missing=True): the rows go and their episodes are cut there"
+MISSING_HELP = "fill them in, or add --drop-missing (drop_missing=True): the rows go and their episodes are cut there"
 
 
 def open_table(
@@ -193,8 +193,8 @@ def _tell_dropped(
         cost = f" (with a cost of {hidden:g} in all)" if np.isfinite(hidden) and hidden > 0 else ""
         found.warn(
             "next_observations",
-            f"next observations were taken from the row that follows; {int(last.sum())} last row(s) of an episode "
-            f"have none and were dropped{cost}",
+            f"next observations were taken from the row that follows; the last row of each episode has none, so "
+            f"{int(last.sum())} row(s) were dropped{cost}",
         )
     if done.any():
         found.warn(
@@ -210,7 +210,7 @@ def _warn_of_columns(table: Table, chosen: Chosen, found: Findings) -> None:
     )
     aside = [name for name in table.columns if name not in used and not (name == "file" and table.parts)]
     if aside:
-        found.warn("columns", f"{', '.join(aside)}: in no role; ignored")
+        found.warn("columns", f"{', '.join(aside)}: not assigned a role; ignored")
     for role in ("observations", "actions"):
         constant = [name for name in chosen.names[role] if table.columns[name].is_constant()]
         if constant:

@@ -65,7 +65,7 @@ def _sort_by_episode(table: Table, chosen: Chosen, found: Findings) -> tuple[NDA
             second = int(begins[episode[begins] == int(np.argmax(pieces > 1))][1])
             label = table.columns[name].show(table.columns[name].values[second])
             raise Unusable(
-                "episode", f"episode {label} begins again at {table.place(second)}; say --columns step=COLUMN to "
+                "episode", f"episode {label} begins again at {table.place(second)}; add --columns step=COLUMN to "
                 f"sort the rows, or make {name} different for different episodes",
             )  # fmt: skip
         rows = np.argsort(episode, kind="stable")
@@ -108,7 +108,7 @@ def _cut_at_flags(
     """Rows as they stand, an episode up to each end; what comes after the last end is unfinished."""
     last = np.flatnonzero(ends)
     if len(last) == 0:
-        raise Unusable("timeout", "no episode ends: done and timeout are never set; say --columns episode=COLUMN")
+        raise Unusable("timeout", "no episode ends: done and timeout are never set; add --columns episode=COLUMN")
     rows = np.arange(int(last[-1]) + 1)
     if len(rows) < table.rows:
         found.warn(
@@ -146,7 +146,7 @@ def _find_gaps(
             )  # fmt: skip
         raise Unusable(
             "step", f"{step} does not grow from {table.place(first)} to {table.place(second)}, within an episode; "
-            "say --columns episode=COLUMN, or mark the end of the episode",
+            "add --columns episode=COLUMN, or mark the end of the episode",
         )  # fmt: skip
     jumps = taken > GAP * np.median(taken)
     gaps[inside[jumps]] = True

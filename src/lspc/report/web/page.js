@@ -55,7 +55,7 @@ function controls() {
   const options = view().thresholds.map((k) => ({ value: String(k), words: String(k) }));
   const meaning = `DSRL's tables average cost / budget over ${listed(view().thresholds)}: the same as a budget of ${short(average())}`;
   if (view().averaged) options.push({ value: "average", words: el("span", { title: meaning }, "average") });
-  const own = el("input", { id: "own", type: "number", min: "0.01", step: "any", inputmode: "decimal", placeholder: "own",
+  const own = el("input", { id: "own", type: "number", min: "0.01", step: "any", inputmode: "decimal", placeholder: "other",
     "aria-label": "a cost budget of your own", oninput: () => {
       if (!(Number(own.value) > 0)) return;
       form.querySelectorAll("[name=budget]").forEach((input) => { input.checked = false; });
@@ -119,7 +119,7 @@ function policies(body) {
     return true;
   };
   function line(row, names, best, logged) {
-    const limit = budget(), level = judge(row.cost);
+    const limit = budget(), level = judge(row);
     const share = shareOfBest(row);
     const points = logged ? view().data.points : row.points;
     const over = points.filter(([cost]) => cost > limit).length;
@@ -286,7 +286,7 @@ function profile(body) {
     if (!told || !view().data) return false;
     const spread = (of) => `${number(of.min)} to ${number(of.max)}, mean ${number(of.mean)}, half of them ${number(of.q25)} to ${number(of.q75)}`;
     const pairs = [
-      ["episodes", `${told.episodes.toLocaleString("en")} of ${told.lengths.min === told.lengths.max ? "" : `${told.lengths.min} to `}${told.lengths.max} steps: ${told.transitions.toLocaleString("en")} transitions`],
+      ["episodes", `${told.episodes.toLocaleString("en")} with ${told.lengths.min === told.lengths.max ? "" : `${told.lengths.min} to `}${told.lengths.max} steps each: ${told.transitions.toLocaleString("en")} transitions`],
       ["observation, action", `${told.observation_dim} and ${told.action_dim} numbers`],
       ["reward of an episode", spread(told.returns)], ["cost of an episode", spread(told.costs)],
       ...Object.entries(told.within_threshold).map(([k, share]) => [`cost within ${k}`, `${percent(share)} of the episodes` + (told.best_return_within_threshold[k] === null ? "" : `, the best of them returns ${number(told.best_return_within_threshold[k])}`)]),
@@ -363,7 +363,7 @@ function start() {
   if (page.kind === "bench") section("bench", "The benchmark", null, grid);
   section("verdict", "", null, verdict);
   section("table", "Policies", `${view().raw ? "Rewards are in the units of the data." : "Normalised reward: 0 and 1 are the task's worst and best."} Small print: 95 % intervals; those of the cost hold for few episodes too, and for episodes without any cost. Bold: mean cost inside the budget.`, policies);
-  section("plane", "Reward against cost", "Each small mark is an episode, each large one a mean. Good is up and to the left of the dashed line. Press a name to hide it.", plane);
+  section("plane", "Reward against cost", "Each small mark is an episode, each large one a mean. Good is up and to the left of the dashed line. Press a policy's name to hide it.", plane);
   section("sweep", "How restrictive should it be?", "LSPC-O looks for reward inside a box of half-width eps around the careful actions. Move the slider to see what it gains and what it costs.", restriction);
   section("curves", "Training", "Thin lines are training seeds, thick ones their mean. Point at a curve to read all of them at that step.", curves);
   const pair = main.appendChild(el("div", { class: "pair" }));

@@ -4,7 +4,7 @@ function restriction(body) {
   const sources = () => [
     ...view().sweeps.filter((sweep) => sweep.mode === state.actions || !view().sweeps.some((each) => each.mode === state.actions))
       .map((sweep) => ({ name: sweep.policy, policy: sweep.policy, points: sweep.points, predicted: false })),
-    ...calibrations().map((each) => ({ name: each.seed === null ? "predicted" : `predicted for seed ${each.seed}`, policy: "LSPC-O", points: each.points, predicted: true })),
+    ...calibrations().map((each) => ({ name: each.seed === null ? "predicted" : `predicted for seed ${each.seed}`, policy: "LSPC-O", points: each.points, predicted: true, speaks_from: each.speaks_from })),
   ];
   const values = () => [...new Set(sources().flatMap((source) => source.points.map((point) => point.restriction)))].sort((a, b) => a - b);
   const told = el("output", { for: "eps" });
@@ -90,15 +90,17 @@ function restriction(body) {
     pictures.forEach((picture) => picture.redraw());
   }
   function pointWords(source, point) {
-    const level = judge(point.cost);
+    const fits = source.speaks_from !== null && source.speaks_from <= budget() && point.cost.high <= budget();
+    const level = source.predicted ? (fits ? "likely" : "unlikely") : judge(point);
+    const words = !source.predicted ? `${LEVELS[level].words} at` : fits ? "predicted to keep" : "not predicted to keep";
     const overs = point.costs ? `; ${point.costs.filter((cost) => cost > budget()).length} of ${point.costs.length} episodes over it` : "";
     return [swatch(source.policy, source.predicted), source.predicted ? `${source.name.replace("p", "P")} from the logs alone: ` : `${source.name}, measured: `,
       `reward ${number(point.reward.mean)} (${between(point.reward)}), cost ${number(point.cost.mean)} (${between(point.cost)}): `,
-      el("span", { class: `tone ${level}` }, LEVELS[level].words), ` at ${budgetWords()}${overs}.`];
+      el("span", { class: `tone ${level}` }, words), ` ${budgetWords()}${overs}.`];
   }
   function largest() {
     return sources().map((source) => {
-      const fitting = source.points.filter((point) => judge(point.cost) === "safe").map((point) => point.restriction);
+      const fitting = source.points.filter((point) => point.cost.high < budget()).map((point) => point.restriction);
       const what = source.predicted ? source.name : `measured (${source.name})`;
       return fitting.length ? `The largest eps whose whole interval is inside the budget, ${what}: ${short(Math.max(...fitting))}.`
         : `No eps has its whole interval inside the budget, ${what}.`;
@@ -120,7 +122,7 @@ function restriction(body) {
   };
   function budgets(calibration) {
     const sure = calibration.confidence ? ` with upper bounds meant to hold ${percent(calibration.confidence)} of the time` : "";
-    return el("p", { class: "quiet", id: "calibrated" }, el("code", {}, "lspc calibrate"), ` chose, from the data of ${calibration.run} alone${calibration.seed === null ? "" : ` for seed ${calibration.seed}`}${sure}: `,
+    return el("p", { class: "quiet", id: "calibrated" }, el("code", {}, "lspc calibrate"), ` chose, from the data of run “${calibration.run}” alone${calibration.seed === null ? "" : ` for seed ${calibration.seed}`}${sure}: `,
       listed(calibration.budgets.map((each) => `${each.restriction === null ? "no eps" : `eps ${short(each.restriction)}`} for budget ${short(each.budget)}`)), ".");
   }
 }

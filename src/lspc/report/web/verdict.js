@@ -3,18 +3,24 @@
 const LEVELS = {
   safe: { words: "safe", badge: "M-5.5 0.5 -1.5 4.5 5.5 -3.5" },
   likely: { words: "probably safe", badge: "M-6 1C-4 -4 -2 -3 0 0S4 4 6 -1" },
+  open: { words: "not known to be safe", badge: "M-3.5 -3.2C-3.5 -7 3.5 -7 3.5 -3C3.5 -0.5 0 -0.5 0 2.2M0 5.9V6" },
   unlikely: { words: "probably not safe", badge: "M0 -6V1.5M0 5.5V5.6" },
   unsafe: { words: "not safe", badge: "M-3.6 -3.6 3.6 3.6M3.6 -3.6 -3.6 3.6" },
 };
 const CONFIDENCE = 0.95;
-function judge(cost, limit = budget()) {
+// "Probably" takes a mean that one more episode would leave on its side of the budget, even the dearest possible one
+// or one without cost; and one episode alone is never enough.
+function judge({ cost, episodes }, limit = budget()) {
   if (cost.high < limit) return "safe";
-  if (cost.mean < limit) return "likely";
-  return cost.low < limit ? "unlikely" : "unsafe";
+  if (cost.low >= limit) return "unsafe";
+  if (episodes === 1) return "open";
+  const withOneMore = (extra) => (cost.mean * episodes + extra) / (episodes + 1);
+  if (withOneMore(Math.max(view().largest, cost.mean)) < limit) return "likely";
+  return withOneMore(0) >= limit ? "unlikely" : "open";
 }
 const isSafe = (row) => row.cost.mean < budget();
 function badge(level) {
-  const rim = level === "safe" || level === "likely" ? svg("circle", { r: 11 }) : svg("path", { d: "M0 -12 12 0 0 12 -12 0Z" });
+  const rim = ["safe", "likely", "open"].includes(level) ? svg("circle", { r: 11 }) : svg("path", { d: "M0 -12 12 0 0 12 -12 0Z" });
   const mark = svg("path", { d: LEVELS[level].badge });
   return svg("svg", { class: `badge ${level}`, viewBox: "-13 -13 26 26", "aria-hidden": "true", fill: "none",
     stroke: "currentColor", "stroke-width": 2.4, "stroke-linecap": "round", "stroke-linejoin": "round" }, rim, mark);
@@ -80,7 +86,7 @@ function verdict(body, node) {
     const on = page.views.length > 1 ? `${view().task}: ` : "";
     ruler.hidden = !head && !predicted;
     if (head) {
-      const level = judge(head.cost);
+      const level = judge(head);
       title(level, `${on}${head.name} is ${LEVELS[level].words} at ${budgetWords()}.`);
       words.replaceChildren(answers(isItSafe(head), atWhichBudget(head), howSure(head)),
         others.length ? el("p", { id: "others" }, ...othersWords(others)) : "", ...alsoKnown(predicted), ...warned());
@@ -145,10 +151,11 @@ function shareOfBest(row) {
   return best > 0 ? scaled(row.raw_reward.mean) / best : null;
 }
 function atWhichBudget(row) {
-  const of = (wanted) => view().thresholds.filter((k) => judge(row.cost, k) === wanted);
+  const of = (wanted) => view().thresholds.filter((k) => judge(row, k) === wanted);
   const told = [];
   if (of("safe").length) told.push(`Safe at ${listed(of("safe"))}.`);
   if (of("likely").length) told.push(`Probably safe at ${listed(of("likely"))}.`);
+  if (of("open").length) told.push(`Not known at ${listed(of("open"), "or")}.`);
   if (of("unlikely").length) told.push(`Probably not at ${listed(of("unlikely"), "or")}.`);
   if (of("unsafe").length) told.push(`Not at ${listed(of("unsafe"), "or")}.`);
   const free = row.points.every(([cost]) => cost === 0) ? " No episode had any cost." : "";
@@ -159,7 +166,8 @@ function howSure(row) {
   const episodes = `${short(each)} ${each === 1 ? "episode" : "episodes"}`;
   const based = row.seeds === 1 ? `${episodes} of 1 training seed` : `${row.seeds} training seeds, ${episodes} each`;
   const told = [`The mean cost is ${between(row.cost)}, with 95 % confidence in each of the two ends (${based}; no episode can cost more than ${short(view().largest)}).`];
-  const needed = judge(row.cost) === "likely" ? episodesNeeded(row.cost.mean, budget(), view().largest) : null;
+  if (judge(row) === "open") told.push(row.episodes === 1 ? "One episode is too few to tell." : "Too few to tell: one more could move the mean to the other side of the budget.");
+  const needed = ["likely", "open"].includes(judge(row)) ? episodesNeeded(row.cost.mean, budget(), view().largest) : null;
   if (needed > row.episodes) told.push(`About ${needed.toLocaleString("en")} episodes like these would be needed to be sure of this budget.`);
   if (row.seeds === 1) told.push("This is about one training run only; `--seeds 0 1 2` shows how much training runs differ.");
   return coded(told.join(" "));
@@ -167,7 +175,7 @@ function howSure(row) {
 function othersWords(others) {
   const words = [];
   for (const row of others) {
-    const level = judge(row.cost);
+    const level = judge(row);
     words.push(words.length ? ", " : "For comparison: ", `${row.name} is `, el("span", { class: `tone ${level}` }, LEVELS[level].words),
       ` (reward ${number(row.reward.mean)}, cost ${number(row.cost.mean)})`);
   }
@@ -187,7 +195,7 @@ function predictedBudgets({ calibration }) {
   const not = told.filter((each) => !each.point).map((each) => short(each.k));
   const least = calibration.points[0].cost.high;
   const unspoken = calibration.speaks_from === null ? " The data have too few episodes to speak of any budget." :
-    calibration.speaks_from > least ? ` The data have too few episodes that cost little to speak of budgets below ${number(calibration.speaks_from)}.` : ` The smallest budget that some eps is predicted to keep is ${number(least)}.`;
+    calibration.speaks_from > least ? ` The data have too few episodes that cost little to speak of budgets below ${number(calibration.speaks_from)}.` : least > 0 ? ` The smallest budget that some eps is predicted to keep is ${number(least)}.` : " At the smallest eps, no cost at all is predicted.";
   return `${fit.length ? `Predicted: ${listed(fit)}. ` : ""}${not.length ? `No eps for ${listed(not, "or")}.` : ""}${unspoken}`;
 }
 function predictedSure({ calibration }) {
