@@ -166,7 +166,7 @@ def test_the_command_line_fetches(cli: Cli, content: bytes, monkeypatch: pytest.
         assert len(refused.stderr.splitlines()) == 1
         done = cli("inspect", "OfflineBallRun-v0")
     assert done.returncode == 0, done.stderr
-    assert "taken as data of BallRun, as its name says" in " ".join(done.stdout.replace("│", " ").split())
+    assert "taken as data of BallRun, from its name" in " ".join(done.stdout.replace("│", " ").split())
 
 
 def test_a_minari_id_is_found_where_minari_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from lspc.errors import UserError
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
 def test_only_the_cost_is_left_to_say(tmp_path: Path, version: str) -> None:
     write_lerobot(tmp_path, version)
-    with pytest.raises(UserError, match=r'no column is called cost; say .* --cost "COLUMN > LIMIT"'):
+    with pytest.raises(UserError, match=r'no column is called cost; add .* --cost "COLUMN > LIMIT"'):
         load(tmp_path)
     dataset = load(tmp_path, cost="`observation.state_0` > 0")
     rng = np.random.default_rng(0)

@@ -60,7 +60,7 @@ def d4rl(dataset: Dataset, tmp_path: Path) -> Path:
 
 
 def test_a_file_of_d4rl_needs_a_cost_and_nothing_else(d4rl: Path, dataset: Dataset) -> None:
-    with pytest.raises(UserError, match=r'no column is called cost; say .*--cost "COLUMN > LIMIT"') as refused:
+    with pytest.raises(UserError, match=r'no column is called cost; add .*--cost "COLUMN > LIMIT"') as refused:
         load(d4rl)
     assert len(str(refused.value).splitlines()) == 1
     opened = load(d4rl, cost="abs(observations_0) > 0.5")

@@ -196,7 +196,7 @@ def _check_complete(table: Table, names: dict[str, list[str]], cost: Expression 
         hint += ', or --cost "COLUMN > LIMIT"' if role == "cost" else ""
         raise Unusable(
             role,
-            f"no column is called {role}; say {hint} (columns: {_listed(table.columns)}; "
+            f"no column is called {role}; add {hint} (columns: {_listed(table.columns)}; "
             "`lspc inspect LOG --write-columns log.toml` proposes them all)",
         )
     if not {"episode", "done", "timeout"} & set(names):
