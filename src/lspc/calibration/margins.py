@@ -36,7 +36,7 @@ FEWEST_COSTLY = 10
 REACH = 2.0
 """A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
 LEAST_REACH = 0.02
-"""Of a feature's spread, on average over the steps: where the data fill their range to its edge, models without a flaw
+"""Of a feature's spread, on average over the steps: where the data fill their range to its edge, even good models
 stray that far by their noise."""
 CONFIDENT = 0.95
 """Of each end of a reward's interval."""
