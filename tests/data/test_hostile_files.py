@@ -1,6 +1,7 @@
 """Files that would be read as what they are not: costs that nobody stored, sizes that cannot be, changed bytes."""
 
 import io
+import mmap
 import os
 import struct
 import zipfile
@@ -20,6 +21,7 @@ from helpers.data import little_memory, small_dataset
 
 from lspc import algos, training
 from lspc.data import FIELDS, examine, load, read_metadata, save
+from lspc.data.formats import hdf5
 from lspc.data.formats.base import one_line
 from lspc.data.validate import FILE_NAMES
 from lspc.errors import UserError
@@ -203,3 +205,17 @@ def test_the_bytes_that_a_library_quotes_are_cut() -> None:
     told = one_line(OSError("header " + 9000 * "x y "))
     assert len(told) <= 300
     assert told.startswith("header x y")
+
+
+@pytest.mark.parametrize("part", [8, 9, 16, 61, 1000])
+def test_a_damaged_heap_is_found_wherever_it_lies(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hdf5, "SEARCHED", part)
+    heap = hdf5.HEAP + struct.pack("<QH6xQ", 64, 1, 16) + bytes(16)  # one text, then nothing
+    for place in (0, 40, 57):
+        sound = bytes(place) + heap + struct.pack("<H6xQ", 0, 16)
+        (tmp_path / "file").write_bytes(sound + bytes(32))
+        with (tmp_path / "file").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            assert list(hdf5._find_heaps(content)) == [(place, 64)]
+        (tmp_path / "file").write_bytes(bytes(place) + heap + bytes(64))  # free space of no size
+        with pytest.raises(ValueError, match=f"heap of texts at byte {place}"):
+            hdf5.check_heaps(tmp_path / "file")

@@ -33,6 +33,8 @@ from lspc.data.validate import FILE_NAMES, Findings
 KNOWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 """Those that never make more of a byte than deflate does."""
 HEAP, HEAP_HEADER = b"GCOL\x01\x00\x00\x00", 16
+SEARCHED = 2**26
+"""Bytes of a file that are looked through together."""
 EXPORT = "store the numbers themselves in this file"
 
 
@@ -123,10 +125,13 @@ def check_heaps(path: Path) -> None:
 
 
 def _find_heaps(content: mmap.mmap) -> Iterator[tuple[int, int]]:
-    """Where each global heap begins, and its size."""
-    start = -1
-    while (start := content.find(HEAP, start + 1)) >= 0 and start + HEAP_HEADER <= len(content):
-        yield start, struct.unpack_from("<8xQ", content, start)[0]
+    """Where each global heap begins, and its size; a part of the file at a time, which is then given back."""
+    for begin in range(0, len(content), SEARCHED):
+        stop = begin + SEARCHED + len(HEAP) - 1  # one that begins in this part may end in the next
+        start = begin - 1
+        while (start := content.find(HEAP, start + 1, stop)) >= 0 and start + HEAP_HEADER <= len(content):
+            yield start, struct.unpack_from("<8xQ", content, start)[0]
+        content.madvise(mmap.MADV_DONTNEED)
 
 
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Metadata) -> None:
