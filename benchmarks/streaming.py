@@ -30,7 +30,8 @@ BLOCK = 100
 """Episodes that are written together."""
 CHUNK = 250
 NOT_COUNTED = 2
-"""Chunks: the first one compiles, and meanwhile the rows of the second are gathered."""
+"""Chunks at the start: the first one compiles, and meanwhile the rows of the second are gathered. The last does not
+count either: nothing is gathered beside it."""
 
 
 def make_file(path: Path, gigabytes: float) -> int:
@@ -71,8 +72,8 @@ def serve(path: Path, chunks: int, preset: str) -> None:
     for _ in sys.stdin:
         speeds, computed = train(dataset, chunks, preset)
         answer({
-            "updates_per_second": [round(each, 2) for each in speeds[NOT_COUNTED:]],
-            "cpu_milliseconds_per_update": [round(1000 * each / CHUNK, 2) for each in computed[NOT_COUNTED:]],
+            "updates_per_second": [round(each, 2) for each in speeds[NOT_COUNTED:-1]],
+            "cpu_milliseconds_per_update": [round(1000 * each / CHUNK, 2) for each in computed[NOT_COUNTED:-1]],
             "peak_resident_gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
         })  # fmt: skip
 
@@ -203,7 +204,7 @@ def main() -> None:
         "--chunks",
         type=int,
         default=6,
-        help=f"chunks of {CHUNK} updates, the first {NOT_COUNTED} of which are not counted",
+        help=f"chunks of {CHUNK} updates, the first {NOT_COUNTED} and the last of which are not counted",
     )
     parser.add_argument("--pairs", type=int, default=2, help="how often both are measured")
     parser.add_argument("--preset", default="cpu")

@@ -35,9 +35,6 @@ FEWEST_COSTLY = 10
 """Episodes in that share at least."""
 REACH = 2.0
 """A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
-LEAST_REACH = 0.02
-"""Of a feature's spread, on average over the steps: where the data fill their range to its edge, even good models
-stray that far by their noise."""
 CONFIDENT = 0.95
 """Of each end of a reward's interval."""
 
@@ -113,8 +110,8 @@ def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
 
 def measure_reach(driven: Driven) -> float:
     """How far beyond the range of the data a policy may stray, on average: some more than the episodes that were left
-    out did in truth, or as far as these do in the models; a hair's breadth in any case."""
-    return max(REACH * float(driven.strayed.mean()), float(driven.driven_out.mean()), LEAST_REACH)
+    out did in truth, or do in the models."""
+    return REACH * max(float(driven.strayed.mean()), float(driven.driven_out.mean()))
 
 
 def measure_shown(episode_costs: np.ndarray, largest: float) -> float:
