@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEV := dev,data,track,deploy,cluster,docs,video,bullet
 # A file at a time for each worker, in the order that tests/conftest.py gives.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations 20
 QUICK := not (simulator or process or browser or cluster or learning or slow)
 
 .PHONY: quickstart check quick-tests test all-tests wheels coverage chromium lint types speed soak growth docs install simulators clean

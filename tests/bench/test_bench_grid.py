@@ -76,7 +76,7 @@ def test_settings_for_all_methods_and_for_one() -> None:
     [
         ({"latent_dim": 4}, "unknown setting 'latent_dim'"),  # bc has none
         ({"bc.budget": 3}, "the budget is what a bench varies"),
-        ({"cpq.steps": 3}, "of a method that is no part of this bench"),
+        ({"cpq.steps": 3}, "to a method that is not part of this bench"),
         ({"steps": "many"}, "steps cannot be 'many'"),
     ],
 )

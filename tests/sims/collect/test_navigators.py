@@ -74,8 +74,8 @@ def test_a_careful_navigator_reaches_goals_at_less_cost_than_a_reckless_one() ->
     task = get_task("CarGoal1")
     layout = find_layout(task)
     assert layout is not None
-    careful = play(task, GoalSeeker(*layout, care=2.0, reach=0.6, pace=0.5, brake=0.9, noise=0.05), seed=2)
-    reckless = play(task, GoalSeeker(*layout, care=0.0, reach=0.6, pace=1.0, brake=0.0, noise=0.05), seed=2)
+    careful = play(task, GoalSeeker(*layout, care=2.0, reach=0.6, cruise=0.5, brake=0.9, noise=0.05), seed=2)
+    reckless = play(task, GoalSeeker(*layout, care=0.0, reach=0.6, cruise=1.0, brake=0.0, noise=0.05), seed=2)
     assert careful.cost <= 5 < reckless.cost
     assert careful.reward > 10
 
@@ -85,7 +85,7 @@ def test_a_small_circle_is_safe_and_a_large_one_is_not() -> None:
     task = get_task("PointCircle1")
     layout = find_layout(task)
     assert layout is not None
-    small, large = (play(task, Circler(*layout, radius, pace=0.4, noise=0.05), seed=1) for radius in (0.4, 1.2))
+    small, large = (play(task, Circler(*layout, radius, thrust=0.4, noise=0.05), seed=1) for radius in (0.4, 1.2))
     assert small.cost == 0 < 100 < large.cost
     assert 20 < small.reward < large.reward
 

@@ -12,7 +12,7 @@ from lspc.data import mapped
 from lspc.data.dataset import Dataset, Metadata
 from lspc.data.opening import AS_NAMED, Opening
 from lspc.data.tables.columns import SEVERAL, Chosen, Patterns, choose_columns, parse_columns
-from lspc.data.tables.ordering import Order, order_rows
+from lspc.data.tables.ordering import RowOrder, order_rows
 from lspc.data.tables.reading import make_table, name_source
 from lspc.data.tables.table import Table, Unusable
 from lspc.data.validate import Findings, check_arrays
@@ -179,7 +179,7 @@ def _refuse_missing(table: Table, chosen: Chosen, lost: NDArray[np.int64]) -> No
 
 
 def _tell_dropped(
-    lost: NDArray[np.bool_], last: NDArray[np.bool_], done: NDArray[np.bool_], order: Order, costs: NDArray[Any],
+    lost: NDArray[np.bool_], last: NDArray[np.bool_], done: NDArray[np.bool_], order: RowOrder, costs: NDArray[Any],
     chosen: Chosen, found: Findings,
 ) -> None:  # fmt: skip
     """Say which rows are not in the dataset, and what that hides."""

@@ -15,7 +15,7 @@ GAP = 1.5
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class RowOrder:
     """Which row of the table comes when."""
 
     rows: NDArray[np.int64]
@@ -33,7 +33,7 @@ def order_rows(
     found: Findings,
     *,
     cut_at_gaps: bool,
-) -> Order:
+) -> RowOrder:
     for role in ("episode", "step"):
         name = chosen.one(role)
         if name and (lost := np.flatnonzero(table.columns[name].missing)).size:
@@ -47,7 +47,7 @@ def order_rows(
     else:
         rows, starts = _cut_at_flags(table, done | timeout, found)
     gaps = _find_gaps(table, chosen, rows, starts, found, cut_at_gaps)
-    return Order(rows, starts, gaps & cut_at_gaps)
+    return RowOrder(rows, starts, gaps & cut_at_gaps)
 
 
 def _sort_by_episode(table: Table, chosen: Chosen, found: Findings) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -75,7 +75,7 @@ class GoalSeeker:
     """Pull away from obstacles beside the goal's pull of 1."""
     reach: float
     """Distance at which an obstacle begins to matter."""
-    pace: float
+    cruise: float
     """Speed on a free course."""
     brake: float
     """Share of the speed given up for an obstacle right ahead."""
@@ -91,7 +91,7 @@ class GoalSeeker:
             course = goal
         ahead = float(np.max(np.maximum(0.0, np.cos(BEARINGS - self.robot.front)) ** 2 * closeness))
         turn = wrap(course - self.robot.front)
-        speed = self.pace * max(0.0, math.cos(turn)) * (1.0 - self.brake * min(1.0, 2.0 * ahead))
+        speed = self.cruise * max(0.0, math.cos(turn)) * (1.0 - self.brake * min(1.0, 2.0 * ahead))
         if goal is None and not closeness.any():  # between two buttons: wait
             speed = 0.0
         thrust = 3.0 * (speed - self.robot.speed(observation))
@@ -117,7 +117,8 @@ class Circler:
     robot: Robot
     lidars: dict[str, slice]
     radius: float
-    pace: float
+    thrust: float
+    """On its course."""
     noise: float
 
     def act(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -125,7 +126,7 @@ class Circler:
         centre, distance = find_bearing(reading), 6.0 * (1.0 - float(reading.max()))
         correction = max(-1.2, min(1.2, 1.5 * (distance - self.radius)))
         turn = 0.0 if centre is None else wrap(centre - np.pi / 2 + correction - self.robot.front)
-        thrust = self.pace * max(0.1, math.cos(turn))
+        thrust = self.thrust * max(0.1, math.cos(turn))
         return disturb(self.robot.drive(thrust, limit(2.0 * turn)), self.noise, rng)
 
 
@@ -155,7 +156,7 @@ def draw_navigator(task: Task, rng: np.random.Generator) -> Navigator:
     noise = float(rng.choice([0.02, 0.1, 0.2, 0.3]))
     if "circle" in layout[1]:
         return Circler(
-            *layout, radius=float(0.3 + 1.2 * rng.random() ** 2), pace=float(rng.uniform(0.2, 1.0)), noise=noise
+            *layout, radius=float(0.3 + 1.2 * rng.random() ** 2), thrust=float(rng.uniform(0.2, 1.0)), noise=noise
         )
     # The careful ones stop before they turn: whoever imitates them wavers between left and right, and then stands
     # still in front of a hazard instead of driving into it.
@@ -164,7 +165,7 @@ def draw_navigator(task: Task, rng: np.random.Generator) -> Navigator:
         *layout,
         care=float(rng.choice([2.0, 4.0] if careful else [0.0, 1.0])),
         reach=float(rng.uniform(0.8, 1.2) if careful else rng.uniform(0.4, 0.8)),
-        pace=float(rng.uniform(0.2, 1.0)),
+        cruise=float(rng.uniform(0.2, 1.0)),
         brake=float(rng.uniform(0.85, 1.0) if careful else rng.uniform(0.0, 0.85)),
         noise=noise,
     )
