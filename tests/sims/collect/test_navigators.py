@@ -59,7 +59,7 @@ def test_a_goal_seeker_goes_round_what_is_in_its_way() -> None:
     assert layout is not None
     observation, rng = np.zeros(60), np.random.default_rng(0)
     observation[layout[1]["goal"]] = reading(b0=0.5)
-    manner = {"reach": 1.0, "pace": 1.0, "brake": 1.0, "noise": 0.0}
+    manner = {"reach": 1.0, "cruise": 1.0, "brake": 1.0, "noise": 0.0}
     free = GoalSeeker(*layout, care=2.0, **manner).act(observation, rng)
     assert free.tolist() == [1.0, 0.0]
     observation[layout[1]["hazards"]] = reading(b15=0.1, b0=0.9)  # right ahead, a little to the left
