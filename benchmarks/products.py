@@ -2,8 +2,7 @@
 
     python benchmarks/products.py --json results/products.json
 
-An update cannot take a larger share of the limit than its products do, whoever computes them: XLA's and NumPy's
-(OpenBLAS) are timed in turn, in processor time, and the best of some turns counts.
+XLA's and NumPy's (OpenBLAS) are timed in turn, in processor time, and the best of some turns counts.
 """
 
 import os

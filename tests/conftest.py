@@ -5,7 +5,7 @@ And how they are run: the environment comes first, then each test is guarded by 
 
 import gc
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from helpers import needs
 from helpers.cli import Cli, call_in_new_process, call_in_process
 from helpers.data import small_dataset
 
+from lspc.calibration import pipeline
 from lspc.data import Dataset, save
 from lspc.report import drawing
 
@@ -52,6 +53,15 @@ def cli() -> Cli:
 def cli_process() -> Cli:
     """The same in a process of its own, for what a process alone has: signals, pipes, a fresh environment."""
     return call_in_new_process
+
+
+@pytest.fixture(scope="module")
+def unlimited_reach() -> Iterator[None]:
+    """Models that have learned for twenty steps stray beyond the data: here no policy is refused for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
+        patch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
+        yield
 
 
 LONG = (

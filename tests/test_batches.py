@@ -51,7 +51,7 @@ def test_every_method_learns_from_a_file_what_it_learns_from_memory(
 ) -> None:
     assert not DATASET.is_mapped
     expected = train(DATASET, tmp_path / "memory", method)
-    # Both files hold the same numbers; what is learned from the second was compiled for the first.
+    # Both files hold the same numbers: one of them is enough for all methods but one.
     for name, dataset in list(streamed.items())[: None if method == "bc" else 1]:
         assert dataset.is_mapped
         assert train(dataset, tmp_path / name, method) == expected, name

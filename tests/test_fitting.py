@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,17 @@ from helpers.cli import Cli
 
 import lspc
 from lspc import fitting
-from lspc.calibration import pipeline
 from lspc.data import Dataset, save
 from lspc.errors import UserError
 from lspc.fitting import Fitted
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unlimited_reach")]
 
 SMALL: dict[str, Any] = {
     "steps": 10, "hidden": (8, 8), "latent_dim": 4, "batch_size": 32, "updates": 20, "preset": "default",
 }  # fmt: skip
 SET = ("--set", "steps=10", "hidden=(8,8)", "latent_dim=4", "batch_size=32", "--updates", "20", "--preset", "default")
 BUDGET = 1e6
-
-
-@pytest.fixture(scope="module", autouse=True)
-def everywhere() -> Iterator[None]:
-    """Models that have learned for twenty steps stray beyond the data: here no policy is refused for it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
-        patch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from helpers.calibrated import SMALL_DYNAMICS, finished_run
 from helpers.data import small_dataset
 
 from lspc import algos, training
-from lspc.calibration import pipeline
 from lspc.calibration.choosing import Estimate
 from lspc.calibration.comparing import choose_policy, estimate_policies
 from lspc.calibration.families import PolicyFamily
@@ -68,9 +67,8 @@ def test_what_leaves_the_data_fits_no_budget(runs: list[Path], evaluator: OffPol
     assert not any(each.fits for run in runs[:2] for each in estimate_policies(strict, load_policy(run), "run", 1e6))
 
 
-def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
-    monkeypatch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
+@pytest.mark.usefixtures("unlimited_reach")
+def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path]) -> None:
     found = choose_policy(runs[:2], 1e6, dataset, updates=20)
     assert found.chosen == max(found.candidates, key=lambda each: each.reward.mean)
     assert "an estimate, best of" in found.why

@@ -1,7 +1,6 @@
 """The whole calibration: the split by hand, one policy from data to choice, and what is refused."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,18 +22,9 @@ from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unlimited_reach")]
 
 BRIEFLY: dict[str, Any] = {"dynamics_config": SMALL_DYNAMICS, "fitted_q_config": SMALL_FITTED_Q}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def everywhere() -> Iterator[None]:
-    """Models that have learned for twenty steps stray beyond the data: here no policy is refused for it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
-        patch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
-        yield
 
 
 def episodes_of(costs: list[float]) -> Dataset:

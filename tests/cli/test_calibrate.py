@@ -4,27 +4,16 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from helpers.cli import TINY, Cli
 
 from lspc import files
-from lspc.calibration import pipeline
 from lspc.data import Dataset, save
 from lspc.runs import Run
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module", autouse=True)
-def everywhere() -> Iterator[None]:
-    """Models that have learned for twenty steps stray beyond the data: here no policy is refused for it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
-        patch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unlimited_reach")]
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,18 @@ def test_rows_are_gathered_from_anywhere(shape: tuple[int, ...], tmp_path: Path)
     assert mapped.gather(array, rows[:0]).shape == (0, *shape[1:])
 
 
+def test_what_a_step_changes_is_measured_with_few_pages_of_both_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, then = (mapped.copy(np.random.default_rng(seed).normal(size=(50, 2)), tmp_path) for seed in (0, 1))
+    given_back: list[Any] = []
+    monkeypatch.setattr(mapped, "release", lambda *arrays: given_back.append([id(array) for array in arrays]))
+    mean, deviation = mapped.moments(now, then, change=lambda rows: then[rows] - now[rows])
+    np.testing.assert_allclose(mean, (then - now).mean(axis=0))
+    np.testing.assert_allclose(deviation, (then - now).std(axis=0))
+    assert given_back == [[id(now), id(then)]] * 2
+
+
 def test_a_working_copy_closes_its_file(tmp_path: Path) -> None:
     [array] = mapped.map_arrays([((5,), "f4")], tmp_path)
     mapping = mapped.mapping_of(array)

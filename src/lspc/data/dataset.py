@@ -249,7 +249,7 @@ class Dataset:
     def changes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of what a step changes in each feature."""
         now, then = self.observations, self.next_observations
-        return mapped.moments(now, lambda rows: then[rows] - now[rows])
+        return mapped.moments(now, then, change=lambda rows: then[rows] - now[rows])
 
     @cached_property
     def observation_range(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -184,16 +184,16 @@ def _copy_rows(array: NDArray[Any], rows: NDArray[np.integer], out: NDArray[Any]
         release(array)
 
 
-def moments(array: NDArray[Any], change: Callable[[slice], NDArray[Any]] | None = None) -> tuple[Any, Any]:
-    """Mean and standard deviation of each column, in double precision; of `change(rows)` instead, if given."""
-    of = change or (lambda rows: array[rows])
+def moments(*arrays: NDArray[Any], change: Callable[[slice], NDArray[Any]] | None = None) -> tuple[Any, Any]:
+    """Mean and standard deviation of each column, in double precision; of `change(rows)` of the arrays, if given."""
+    of = change or (lambda rows: arrays[0][rows])
     total = np.float64(0)
-    for rows in blocks(array):
+    for rows in blocks(*arrays):
         total = total + of(rows).sum(axis=0, dtype=np.float64)
-    mean, squares = total / len(array), np.float64(0)
-    for rows in blocks(array):
+    mean, squares = total / len(arrays[0]), np.float64(0)
+    for rows in blocks(*arrays):
         squares = squares + ((of(rows) - mean) ** 2).sum(axis=0)
-    return mean, np.sqrt(squares / len(array))
+    return mean, np.sqrt(squares / len(arrays[0]))
 
 
 def extremes(array: NDArray[Any]) -> tuple[Any, Any]:
