@@ -186,10 +186,9 @@ def _entry(found: Figures | None, mark: Mark, intervals: bool) -> Entry:
 
 def _text(interval: Interval, with_bounds: bool) -> str:
     mean, low, high = (f"{round(end, 2) + 0.0:.2f}" for end in vars(interval).values())  # -0.001 is 0.00
-    spread = not math.isclose(
-        interval.low, interval.high, abs_tol=1e-9
-    )  # episodes all alike prove no narrow interval
-    return mean + (f" [{low},{high}]" if with_bounds and spread else "")
+    # Episodes that are all alike do not prove that the interval is narrow.
+    alike = math.isclose(interval.low, interval.high, abs_tol=1e-9)
+    return mean + (f" [{low},{high}]" if with_bounds and not alike else "")
 
 
 def terminal(sheet: Sheet, width: int) -> Group:
