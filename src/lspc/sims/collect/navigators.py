@@ -1,4 +1,4 @@
-"""Hand-written navigators for Safety-Gymnasium's lidar tasks, in many manners, from timid to reckless.
+"""Hand-written navigators for Safety-Gymnasium's lidar tasks and DroneCircle, in many manners, timid to reckless.
 
 A learner needs millions of steps before it goes round hazards; until then low cost is luck, and cloning luck is not
 safe. A navigator steers by the same lidar readings that a policy sees, so what it does can be learned from its log.
@@ -13,6 +13,7 @@ import numpy as np
 
 from lspc import sims
 from lspc.sims.collect.episodes import Recorder, record_episode
+from lspc.sims.collect.pilots import draw_pilot
 from lspc.sims.collect.population import AgentSpec
 from lspc.tasks import Task, get_task
 
@@ -59,6 +60,10 @@ def find_layout(task: Task) -> tuple[Robot, dict[str, slice]] | None:
                 starts = [robot.sensors + BINS * i for i in range(len(names))]
                 return robot, {name: slice(i, i + BINS) for name, i in zip(names, starts, strict=True)}
     return None
+
+
+def has_navigator(task: Task) -> bool:
+    return task.name == "DroneCircle" or find_layout(task) is not None
 
 
 class Navigator(Protocol):
@@ -151,6 +156,8 @@ def disturb(action: tuple[float, float], noise: float, rng: np.random.Generator)
 
 
 def draw_navigator(task: Task, rng: np.random.Generator) -> Navigator:
+    if task.name == "DroneCircle":
+        return draw_pilot(rng)
     layout = find_layout(task)
     assert layout is not None, f"{task.name} has no navigator"
     noise = float(rng.choice([0.02, 0.1, 0.2, 0.3]))

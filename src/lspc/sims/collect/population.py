@@ -1,7 +1,7 @@
 """Making a dataset: a population of PPO-Lagrangian agents, from unconstrained to strict, every episode recorded.
 
-On MetaDrive, and on Safety-Gymnasium's tasks of goals, buttons and circles, most of the population are hand-written
-drivers, from a crawl to reckless.
+On MetaDrive, on DroneCircle and on Safety-Gymnasium's tasks of goals, buttons and circles, most of the population are
+hand-written drivers, from a crawl to reckless.
 
 Each agent is one process with one thread and its own seed, so the population uses every core and the result does
 not depend on how many there are. A finished agent's episodes wait in a folder beside the output: an interrupted
@@ -49,14 +49,14 @@ class AgentSpec:
 
 
 def population(task: Task, agents: int, steps: int, warmup: int, seed: int) -> list[AgentSpec]:
-    from lspc.sims.collect.navigators import find_layout  # they, too, are told what to do by an AgentSpec
+    from lspc.sims.collect.navigators import has_navigator  # they, too, are told what to do by an AgentSpec
 
-    has_drivers, specs = task.suite == "metadrive" or find_layout(task) is not None, []
+    has_drivers, specs = task.suite == "metadrive" or has_navigator(task), []
     for i in range(agents):
         share = LIMITS[i % len(LIMITS)]
         limit = None if share is None else share * task.cost_max
         multiplier = START_MULTIPLIERS[i % len(LIMITS)]
-        # In so few steps a learner hardly leaves the first bend of a road, or meets hazards by luck alone.
+        # In so few steps a learner hardly leaves the ground or the first bend, or meets hazards by luck alone.
         driver = has_drivers and i % 4 != 0
         specs.append(
             AgentSpec(task.name, i, limit, 0.0 if warmup else multiplier, steps, warmup, seed * 1000 + i, driver)
