@@ -399,3 +399,10 @@ def test_critics_whose_word_is_noise_are_told() -> None:
     told = health.find_weak_signals({"reward/signal": [1.1, 9.0], "cost/signal": [3.0, 0.9]}, (3, 4))
     assert [line.split(" differs")[0] for line in told] == ["seed 3: Q_r", "seed 4: Q_c"]
     assert not health.find_weak_signals({"loss": [1.0, 2.0]}, (3, 4))
+
+
+def test_a_decoder_that_ignores_its_latent_is_told() -> None:
+    told = health.find_ignored_latents({"encoder/loss": [1.0, 1.0], "cvae/kl": [1e-5, 0.1]}, (3, 4))
+    assert len(told) == 1
+    assert "seed 3" in told[0]
+    assert not health.find_ignored_latents({"cvae/kl": [0.0]}, (3,))  # of a method without a latent encoder

@@ -1,6 +1,7 @@
-"""Has training diverged, or do the critics know nothing?
+"""Has training diverged, or did a part of the method learn nothing?
 
-Metrics that are not finite or beyond what the data allow, weights that broke unseen; and critics that died.
+Metrics that are not finite or beyond what the data allow, weights that broke unseen; critics that died, latents that
+nobody listens to.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ SMALLEST_SPREAD = 1e-6
 """In parts of a value's bound: values that differ by less do not differ."""
 LEAST_SIGNAL = 1.5
 """Q's spread over a state's actions in parts of its twins' disagreement; two twins that know nothing give 1."""
+LEAST_DIVERGENCE = 1e-3
+"""Of the CVAE's latents from noise, per dimension: below it they tell the decoder nothing."""
 OLD_ENOUGH = 1000
 """Updates after which a critic should know something."""
 
@@ -57,6 +60,17 @@ def find_weak_signals(metrics: Mapping[str, Sequence[float]], seeds: Sequence[in
         for part, name in (("reward", "Q_r"), ("cost", "Q_c"))
         for seed, signal in zip(seeds, metrics.get(f"{part}/signal", ()), strict=False)
         if signal < LEAST_SIGNAL
+    ]
+
+
+def find_ignored_latents(metrics: Mapping[str, Sequence[float]], seeds: Sequence[int]) -> list[str]:
+    """What to tell of an LSPC whose decoder gives the same action whatever its latent encoder chooses."""
+    if "encoder/loss" not in metrics:
+        return []
+    return [
+        f"seed {seed}: the decoder ignores its latent (cvae/kl is {kl:.1g}), so LSPC-O cannot differ from LSPC-S"
+        for seed, kl in zip(seeds, metrics["cvae/kl"], strict=True)
+        if kl < LEAST_DIVERGENCE
     ]
 
 

@@ -210,7 +210,7 @@ def _find_alarms(
     *,
     is_last: bool,
 ) -> Iterator[str]:
-    """Critics that know nothing, although they had the time and the data to learn something."""
+    """Parts that know nothing, although they had the time and the data to learn something."""
     if step < health.OLD_ENOUGH:
         return
     for (run, config), values in zip(planned, metrics, strict=True):
@@ -218,6 +218,8 @@ def _find_alarms(
             yield f"{run.path.name}, {alarm}; do not trust this policy: train another seed"
         for alarm in health.find_weak_signals(values, run.seeds) if is_last else ():
             yield f"{run.path.name}, {alarm}: the critics cannot tell which action is better"
+        for alarm in health.find_ignored_latents(values, run.seeds) if is_last else ():
+            yield f"{run.path.name}, {alarm}; try --scale-divergence"
 
 
 def _lines(metrics: dict[str, list[float]], step: int, seeds: Sequence[int]) -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
-"""The CVAE of actions: its divergence by hand, its loss without weights, and that it finds two ways of acting."""
+"""The CVAE of actions: its divergence by hand, its loss without weights, two ways of acting, small actions."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from helpers import tiny
 
 from lspc.algos.parts import cvae
@@ -60,3 +61,36 @@ def test_it_learns_two_ways_of_acting() -> None:
     decoded = np.asarray(cvae.decode(learned.decoder, observations, noise))
     assert np.mean(np.abs(np.abs(decoded) - 0.7) < 0.2) > 0.7
     assert 0.2 < np.mean(decoded > 0) < 0.8
+
+
+def test_what_the_state_leaves_open_by_hand() -> None:
+    net, batch, weights = model(), tiny.batch(), jnp.arange(16.0)
+    typical = cvae.decode(net.decoder, batch.observations, jnp.zeros((16, tiny.LATENT)))
+    error = np.square(np.asarray(typical - batch.actions)).sum(-1)
+    found = cvae.measure_unexplained(net, batch.observations, batch.actions, weights)
+    np.testing.assert_allclose(found, np.average(error, weights=np.arange(16)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_latents_count_where_actions_differ_by_little(scaled: bool) -> None:
+    """Two ways of acting that are 0.1 apart: with a fixed weight of the divergence the latent is ignored."""
+    observations, weights = tiny.batch().observations, jnp.ones(16)
+
+    def draw_actions(key: jax.Array) -> jax.Array:
+        return 0.05 * jax.random.rademacher(key, (16, 1), jnp.float32) * jnp.ones((1, tiny.ACTION))
+
+    @eqx.filter_jit
+    def run(learner: Learner[cvae.Cvae]) -> Learner[cvae.Cvae]:
+        def one(learner: Learner[cvae.Cvae], key: jax.Array) -> tuple[Learner[cvae.Cvae], None]:
+            actions = draw_actions(jax.random.fold_in(key, 1))
+            left_open = cvae.measure_unexplained(learner.net, observations, actions, weights)
+            kl_weight = 0.02 * left_open if scaled else jnp.asarray(0.02)
+            step = cvae.update_weighted(learner, observations, actions, weights, key, kl_weight, "mean", 1e-2)
+            return step[0], None
+
+        return jax.lax.scan(one, learner, jax.random.split(jax.random.key(0), 800))[0]
+
+    net, actions = run(Learner.of(model())).net, draw_actions(jax.random.key(5))
+    means, _ = cvae.encode(net.encoder, observations, actions)
+    error = jnp.mean((cvae.decode(net.decoder, observations, means) - actions) ** 2)
+    assert (float(error) < 0.3 * 0.05**2) == scaled

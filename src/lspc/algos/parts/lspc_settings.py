@@ -52,6 +52,8 @@ class Config:
     """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"
     """Divergence averaged or summed over the latent's dimensions."""
+    scale_divergence: bool = False
+    """Weigh the divergence by what a state leaves open of the action: where that is little, latents count again."""
     restriction: float = 1.0
     """LSPC-O's eps unless another is given: its latents stay inside (-restriction, restriction)."""
     restriction_range: tuple[float, float] | None = (0.02, 2.0)
