@@ -51,7 +51,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--share", type=float, default=0.5, help="of a budget that admitted episodes may cost")
     parser.add_argument("--eps", type=float, nargs="+", default=[0.25, 0.5, 1.0, 1.5])
-    parser.add_argument("--set", nargs="+", default=[], metavar="NAME", help="LSPC's switches to turn on")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME", help="LSPC's switches to turn on (use another --out)"
+    )
     parser.add_argument("--hold-out", type=float, default=0.2, help="share of the episodes that LSPC does not see")
     parser.add_argument("--table", action="store_true", help="print what is recorded as Markdown")
     parser.add_argument("--figure", type=Path, help="draw what is recorded: return against cost")

@@ -83,7 +83,7 @@ def collect(
 
     It trains a population of PPO-Lagrangian agents and records every episode.
 
-    On MetaDrive and in navigation by lidar most of them are scripted drivers.
+    On MetaDrive, DroneCircle and in navigation by lidar most are scripted drivers.
 
     If interrupted, the same command continues with the agents that are done.
 

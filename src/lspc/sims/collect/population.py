@@ -56,7 +56,7 @@ def population(task: Task, agents: int, steps: int, warmup: int, seed: int) -> l
         share = LIMITS[i % len(LIMITS)]
         limit = None if share is None else share * task.cost_max
         multiplier = START_MULTIPLIERS[i % len(LIMITS)]
-        # In so few steps a learner hardly leaves the ground or the first bend, or meets hazards by luck alone.
+        # In so few steps a learner hardly flies or leaves the first bend, or meets hazards by luck alone.
         driver = has_drivers and i % 4 != 0
         specs.append(
             AgentSpec(task.name, i, limit, 0.0 if warmup else multiplier, steps, warmup, seed * 1000 + i, driver)
