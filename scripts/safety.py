@@ -51,9 +51,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--share", type=float, default=0.5, help="of a budget that admitted episodes may cost")
     parser.add_argument("--eps", type=float, nargs="+", default=[0.25, 0.5, 1.0, 1.5])
-    parser.add_argument(
-        "--set", nargs="+", default=[], metavar="NAME", help="LSPC's switches to turn on (use another --out)"
-    )
     parser.add_argument("--hold-out", type=float, default=0.2, help="share of the episodes that LSPC does not see")
     parser.add_argument("--table", action="store_true", help="print what is recorded as Markdown")
     parser.add_argument("--figure", type=Path, help="draw what is recorded: return against cost")
@@ -103,10 +100,9 @@ def describe(dataset: data.Dataset, task: Task) -> dict[str, Any]:
 
 
 def lspc_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
-    switches: dict[str, Any] = dict.fromkeys(chosen.set, True)
     run = lspc.train(
-        dataset, folder / "-".join(["run", *switches]), algo=method, preset="cpu", seeds=chosen.seeds,
-        steps=chosen.steps, hold_out=chosen.hold_out, **switches,
+        dataset, folder / "run", algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps,
+        hold_out=chosen.hold_out,
     )  # fmt: skip
     span = Config().restriction_range
     assert span is not None

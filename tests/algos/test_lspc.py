@@ -67,7 +67,7 @@ def told(eps: NDArray[np.float64]) -> NDArray[np.float64]:
 def test_cvae_loss_by_explicit_formula(form: Any) -> None:
     batch, cvae = tiny.batch(), state().cvae.net
     weights = jnp.linspace(0.0, 3.0, 16)
-    loss, metrics = evidence_loss(cvae, batch.observations, batch.actions, weights, noise(), 0.3, form)
+    loss, metrics = evidence_loss(cvae, batch.observations, batch.actions, weights, noise(), 0.3, form, 0.0)
 
     mean, log_std = np.split(forward(cvae.encoder, batch.observations, batch.actions), 2, axis=-1)
     latents = mean + np.exp(log_std) * np.asarray(noise())
@@ -218,6 +218,7 @@ def plainly_updated() -> lspc.State:
         ({"reward_temperature": 0.1}, ("reward", "cost", "cvae")),
         ({"restriction_range": (0.02, 1.5)}, ("reward", "cost", "cvae")),
         ({"reference_share": 0.5}, ("reward", "cost", "cvae")),
+        ({"zero_share": 0.5}, ("reward", "cost")),
         ({"safe_restriction": 0.1}, ("reward", "cost", "cvae", "encoder")),
         ({"latent_form": "tanh"}, ("reward", "cost", "cvae", "encoder")),
     ],
@@ -593,3 +594,9 @@ def test_a_policy_refuses_a_restriction_it_was_not_trained_for() -> None:
 def test_a_restriction_outside_its_range_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="restriction_range"):
         state(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.0])
+def test_a_share_at_latent_zero_that_leaves_nothing_is_refused(wrong: float) -> None:
+    with pytest.raises(UserError, match="zero_share"):
+        state(zero_share=wrong)

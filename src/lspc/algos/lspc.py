@@ -20,7 +20,7 @@ from lspc.algos import base
 from lspc.algos.base import Batch, Metrics, Normaliser, Spec, flatten_metrics
 from lspc.algos.parts import admission, iql
 from lspc.algos.parts.admission import RecordedBatch
-from lspc.algos.parts.cvae import Cvae, decode, measure_unexplained, update_weighted
+from lspc.algos.parts.cvae import Cvae, decode, update_weighted
 from lspc.algos.parts.cvae import init as init_cvae
 from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_restriction, rewarding_latents
 from lspc.algos.parts.lspc_settings import ADDED as ADDED
@@ -71,6 +71,8 @@ def draw(rows: Any, key: PRNGKeyArray, spec: Spec, config: Config) -> Batch | Re
 
 
 def init(key: PRNGKeyArray, spec: Spec, config: Config) -> State:
+    if not 0 <= config.zero_share < 1:
+        raise UserError(f"zero_share {config.zero_share:g} must be at least 0 and less than 1")
     keys = jax.random.split(key, 5)
     rewards, costs = _units(spec, config)
     o, a, z = spec.observation_dim, spec.action_dim, config.latent_dim
@@ -263,12 +265,10 @@ def update_cvae(
     cvae: Learner[Cvae], critics: CriticOutputs, weights: Float[Array, " batch"], key: PRNGKeyArray, config: Config
 ) -> tuple[Learner[Cvae], Metrics]:
     """One step of the advantage-weighted evidence bound (the paper's L_{p,q})."""
-    kl_weight = jnp.asarray(config.kl_weight)
-    if config.scale_divergence:
-        kl_weight *= measure_unexplained(cvae.net, critics.observations, critics.actions, weights)
     return update_weighted(
-        cvae, critics.observations, critics.actions, weights, key, kl_weight, config.kl_form, config.learning_rate
-    )
+        cvae, critics.observations, critics.actions, weights, key, config.kl_weight, config.kl_form,
+        config.learning_rate, config.zero_share,
+    )  # fmt: skip
 
 
 def encoder_loss(
@@ -387,7 +387,7 @@ ENCODER_SETTINGS = (
 """Settings that neither the critics nor, unless the roles are swapped, the CVAE know of."""
 POLICY_SETTINGS = (
     *ENCODER_SETTINGS, "roles", "latent_dim", "cost_temperature", "cost_share", "max_weight", "kl_weight", "kl_form",
-    "scale_divergence", "cost_mask", "renormalise_mask",
+    "zero_share", "cost_mask", "renormalise_mask",
 )  # fmt: skip
 """Settings that the critics do not know of: a sweep over these alone shares them."""
 

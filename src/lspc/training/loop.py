@@ -219,7 +219,7 @@ def _find_alarms(
         for alarm in health.find_weak_signals(values, run.seeds) if is_last else ():
             yield f"{run.path.name}, {alarm}: the critics cannot tell which action is better"
         for alarm in health.find_ignored_latents(values, run.seeds) if is_last else ():
-            yield f"{run.path.name}, {alarm}; try --scale-divergence"
+            yield f"{run.path.name}, {alarm}; try --zero-share 0.25"
 
 
 def _lines(metrics: dict[str, list[float]], step: int, seeds: Sequence[int]) -> list[dict[str, Any]]:

@@ -69,32 +69,30 @@ def evidence_loss(
     actions: Float[Array, "batch action"],
     weights: Float[Array, " batch"],
     noise: Float[Array, "batch latent"],
-    kl_weight: float | Float[Array, ""],
+    kl_weight: float,
     kl_form: str,
+    zero_share: float,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """The evidence bound, each transition counted by its weight."""
-    mean, log_std = encode(cvae.encoder, observations, actions)
-    decoded = decode(cvae.decoder, observations, mean + jnp.exp(log_std) * noise)
-    error = jnp.sum((decoded - actions) ** 2, axis=-1)
-    kl = divergence(mean, log_std, kl_form)
-    loss = jnp.mean(weights * (error + kl_weight * kl))
-    return loss, {"loss": loss, "reconstruction": jnp.mean(error), "kl": jnp.mean(kl)}
+    """The evidence bound, each transition counted by its weight; a share of them at latent zero.
 
-
-def measure_unexplained(
-    cvae: Cvae,
-    observations: Float[Array, "batch observation"],
-    actions: Float[Array, "batch action"],
-    weights: Float[Array, " batch"],
-) -> Float[Array, ""]:
-    """Squared error of the actions at latent zero: what a state leaves open, for the latents to explain.
-
-    Where that is little, as in the actions of a drone, a divergence with a fixed weight is cheapest at latents that
-    tell nothing.
+    There the decoder learns the typical action, and what it leaves unexplained is what latents can explain: the
+    divergence is weighed by that. With a fixed weight, latents that tell nothing are cheapest wherever the actions of
+    a state differ by little, as those of a drone do.
     """
-    typical = decode(cvae.decoder, observations, jnp.zeros((weights.size, cvae.latent_dim)))
-    error = jnp.sum((typical - actions) ** 2, axis=-1)
-    return jnp.sum(weights * error) / jnp.maximum(jnp.sum(weights), 1e-12)
+    mean, log_std = encode(cvae.encoder, observations, actions)
+    count = int(zero_share * weights.size)  # the first ones: a batch has no order
+    at_zero = jnp.arange(weights.size) < count
+    latents = jnp.where(at_zero[:, None], 0.0, mean + jnp.exp(log_std) * noise)
+    error = jnp.sum((decode(cvae.decoder, observations, latents) - actions) ** 2, axis=-1)
+    kl = divergence(mean, log_std, kl_form)
+    reports = {"reconstruction": jnp.mean(error, where=~at_zero), "kl": jnp.mean(kl)}
+    if count:
+        typical = jnp.where(at_zero, weights, 0.0)
+        unexplained = jax.lax.stop_gradient(jnp.sum(typical * error) / jnp.maximum(jnp.sum(typical), 1e-12))
+        kl = jnp.where(at_zero, 0.0, unexplained * kl)
+        reports["unexplained"] = unexplained
+    loss = jnp.mean(weights * (error + kl_weight * kl))
+    return loss, {"loss": loss, **reports}
 
 
 def update_weighted(
@@ -103,14 +101,15 @@ def update_weighted(
     actions: Float[Array, "batch action"],
     weights: Float[Array, " batch"],
     key: PRNGKeyArray,
-    kl_weight: float | Float[Array, ""],
+    kl_weight: float,
     kl_form: str,
     learning_rate: float,
+    zero_share: float = 0.0,
 ) -> tuple[Learner[Cvae], Metrics]:
     """One step towards the data's actions, each counted by its weight."""
     noise = jax.random.normal(key, (weights.size, cvae.net.latent_dim))
     gradient, metrics = eqx.filter_grad(evidence_loss, has_aux=True)(
-        cvae.net, observations, actions, weights, noise, kl_weight, kl_form
+        cvae.net, observations, actions, weights, noise, kl_weight, kl_form, zero_share
     )
     return cvae.step(gradient, learning_rate), metrics
 

@@ -52,8 +52,8 @@ class Config:
     """Weight of the CVAE's divergence from the standard normal."""
     kl_form: Literal["mean", "sum"] = "mean"
     """Divergence averaged or summed over the latent's dimensions."""
-    scale_divergence: bool = False
-    """Weigh the divergence by what a state leaves open of the action: where that is little, latents count again."""
+    zero_share: float = 0.25
+    """Fit this share of a batch at latent zero; what is unexplained there weighs the divergence. 0: neither."""
     restriction: float = 1.0
     """LSPC-O's eps unless another is given: its latents stay inside (-restriction, restriction)."""
     restriction_range: tuple[float, float] | None = (0.02, 2.0)
@@ -87,7 +87,7 @@ class Config:
 
 RENAMED = {"clamp_value_in_loss": "released_critics", "scale_rewards": "scale_signals"}
 """Settings that runs of earlier versions know by another name."""
-ADDED: dict[str, Any] = {"record_share": None, "averaging": None}
+ADDED: dict[str, Any] = {"record_share": None, "averaging": None, "zero_share": 0.0}
 """Settings that runs of earlier versions do not know, as they were then."""
 AS_PRINTED: dict[str, Any] = {
     "steps": 1_000_000,
@@ -106,6 +106,7 @@ AS_PRINTED: dict[str, Any] = {
     "record_share": None,
     "averaging": None,
     "kl_weight": 0.5,
+    "zero_share": 0.0,
     "restriction": 0.25,
     "restriction_range": None,
     "safe_restriction": 0.25,
