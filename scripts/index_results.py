@@ -56,6 +56,16 @@ FILES = {
         "python scripts/safety.py --data runs --out results/safety --methods lspc --tasks {name}",
         "0.3.0.dev0",
     ),
+    "safety-shorter/*.json": Kind(
+        "the same with a quarter of the updates",
+        "python scripts/safety.py --data runs --out results/safety --methods lspc --tasks {name}",
+        "0.3.0.dev0",
+    ),
+    "safety-fixed-divergence/*.json": Kind(
+        "the same with --zero-share 0, as before change 9 of docs/lspc.md",
+        "python scripts/safety.py --data runs --out results/safety --methods lspc --tasks {name}",
+        "0.3.0.dev0",
+    ),
     "calibration/*.guard.json": Kind(
         "LSPC-O with and without the guard",
         "lspc evaluate runs/{task}/lspc --policies LSPC-O --actions deterministic --restrictions 1 1.5 2 "

@@ -74,9 +74,18 @@ def test_its_policies_say_what_they_are() -> None:
 
 
 @pytest.mark.learning
-def test_on_the_ring_it_is_rewarding_first_and_unsafe(tmp_path: Path) -> None:
-    """LSPC-O keeps a budget of 2 on the same data (test_tiny_cmdp.py): the order of the roles decides."""
+@pytest.mark.parametrize("zero_share", [0.0, 0.25])
+def test_on_the_ring_it_is_rewarding_first_and_unsafe_where_its_latents_hardly_count(
+    tmp_path: Path, zero_share: float
+) -> None:
+    """LSPC-O keeps a budget of 2 on the same data (test_tiny_cmdp.py). In the paper's form its decoder knows
+    fast actions alone; where its latents count, they also reach the careful ones.
+    """
     settings: dict[str, Any] = {"steps": 1000, "hidden": (32, 32), "target_rate": 0.05, "latent_dim": 8}
-    reward, cost = RingRun(tmp_path, "lspc", roles="converse", **settings).measure()
-    assert reward > 1  # more than any safe driver
-    assert cost > 10
+    reward, cost = RingRun(tmp_path, "lspc", roles="converse", zero_share=zero_share, **settings).measure()
+    if zero_share:
+        assert cost <= 2
+        assert reward > 0.7
+    else:
+        assert reward > 1  # more than any safe driver
+        assert cost > 10
