@@ -47,25 +47,14 @@ class Kind(NamedTuple):
 
 
 PROFILE = Kind("what the task's data hold", "lspc inspect runs/{task}/data.hdf5 --json", "0.1.0")
+SAFETY = "python scripts/safety.py --data runs --out results/safety --methods lspc --tasks {name}"
 FILES = {
     "CarGoal1/data.json": PROFILE._replace(version="0.2.0"),
     "harddense/data.json": PROFILE._replace(version="0.2.0"),
     "*/data.json": PROFILE,
-    "safety/*.json": Kind(
-        "LSPC at each budget by itself, three training seeds",
-        "python scripts/safety.py --data runs --out results/safety --methods lspc --tasks {name}",
-        "0.3.0.dev0",
-    ),
-    "safety-shorter/*.json": Kind(
-        "the same with a quarter of the updates",
-        "python scripts/safety.py --data runs --out results/safety --methods lspc --tasks {name}",
-        "0.3.0.dev0",
-    ),
-    "safety-fixed-divergence/*.json": Kind(
-        "the same with --zero-share 0, as before change 9 of docs/lspc.md",
-        "python scripts/safety.py --data runs --out results/safety --methods lspc --tasks {name}",
-        "0.3.0.dev0",
-    ),
+    "safety/*.json": Kind("LSPC at each budget by itself, three training seeds", SAFETY, "0.3.0.dev0"),
+    "safety-shorter/*.json": Kind("the same with a quarter of the updates", SAFETY, "0.3.0.dev0"),
+    "safety-fixed-divergence/*.json": Kind("the same before change 9 of docs/lspc.md", SAFETY, "0.3.0.dev0"),
     "calibration/*.guard.json": Kind(
         "LSPC-O with and without the guard",
         "lspc evaluate runs/{task}/lspc --policies LSPC-O --actions deterministic --restrictions 1 1.5 2 "
@@ -186,6 +175,7 @@ def _file_row(results: Path, path: Path) -> str:
     if layout.is_run(run):
         known["lspc_version"] = _measured(Run.open(run))
     elif path.suffix == ".json" and isinstance(said := files.read_json(path), dict):
+        said = said["methods"]["lspc"] if kind.command == SAFETY else said
         known |= {name: value for name, value in said.items() if name in known}
     task = place.name.split(".")[0] if place.parts[0] == "calibration" else place.parts[0]
     return _row(place, kind.what, known["lspc_version"], known["command"].format(task=task, name=path.stem))

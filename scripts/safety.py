@@ -148,12 +148,12 @@ def play(run: Path, task: Task, chosen: argparse.Namespace, **options: Any) -> R
 
 def print_table(records: list[dict[str, Any]]) -> None:
     """One line for each task and budget: return, share of the best episode within it, cost by seed, episodes over."""
-    columns = ("task", "updates", "budget", "best episode", "LSPC-O, default eps", "LSPC-O, eps of the record",
+    columns = ("task", "LSPC's updates", "budget", "best episode", "LSPC-O, default eps", "LSPC-O, eps of the record",
                "LSPC-O, largest eps kept", "LSPC-S", *BASELINES.values())  # fmt: skip
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for record in records:
         rows = [row for made in record["methods"].values() for row in made["rows"]]
-        updates = "/".join(f"{steps:,}" for steps in sorted({made["steps"] for made in record["methods"].values()}))
+        updates = f"{record['methods']['lspc']['steps']:,}"
         searching = group_by_eps(row for row in rows if row["policy"] == "LSPC-O")
         for name, best in record["data"]["best_within"].items():
             budget = float(name)
