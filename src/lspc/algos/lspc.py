@@ -124,8 +124,9 @@ def update(state: State, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> tup
     # Advantages become weights. To the losses below these are constants: no gradient returns to a critic.
     weights = weigh_actions(critics, shown, config)
 
-    # The CVAE imitates the careful actions (in the converse, the rewarding ones).
-    cvae, cvae_metrics = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
+    # The CVAE imitates the careful actions (in the converse, the rewarding ones), at latent zero careful episodes.
+    taught = teach_careful(state, batch, critics, weights.cvae)
+    cvae, cvae_metrics = update_cvae(state.cvae, *taught, cvae_key, config)
 
     # The encoder seeks the rewarding ones through this step's decoder, which passes gradients on but does not learn.
     encoder, encoder_metrics = update_encoder(
@@ -261,13 +262,33 @@ def reward_weights(
     return weights, {**metrics, "effective_share": effective_share(weights)}
 
 
+def teach_careful(
+    state: State, batch: Batch | RecordedBatch, critics: CriticOutputs, weights: Float[Array, " batch"]
+) -> tuple[Float[Array, "batch observation"], Float[Array, "batch action"], Float[Array, " batch"]]:
+    """States, actions and weights for the CVAE; those it fits at latent zero, the first, are of careful episodes."""
+    observations, actions = critics.observations, critics.actions
+    if not isinstance(batch, RecordedBatch) or not state.config.uses_record:
+        return observations, actions, weights
+    careful, count = batch.careful, len(batch.careful.actions)
+    return (
+        jnp.concatenate([state.normaliser(careful.observations), observations[count:]]),
+        jnp.concatenate([careful.actions, actions[count:]]),
+        jnp.concatenate([jnp.ones(count), weights[count:]]),
+    )
+
+
 def update_cvae(
-    cvae: Learner[Cvae], critics: CriticOutputs, weights: Float[Array, " batch"], key: PRNGKeyArray, config: Config
+    cvae: Learner[Cvae],
+    observations: Float[Array, "batch observation"],
+    actions: Float[Array, "batch action"],
+    weights: Float[Array, " batch"],
+    key: PRNGKeyArray,
+    config: Config,
 ) -> tuple[Learner[Cvae], Metrics]:
     """One step of the advantage-weighted evidence bound (the paper's L_{p,q})."""
     return update_weighted(
-        cvae, critics.observations, critics.actions, weights, key, config.kl_weight, config.kl_form,
-        config.learning_rate, config.zero_share,
+        cvae, observations, actions, weights, key, config.kl_weight, config.kl_form, config.learning_rate,
+        config.zero_share,
     )  # fmt: skip
 
 
@@ -387,7 +408,7 @@ ENCODER_SETTINGS = (
 """Settings that neither the critics nor, unless the roles are swapped, the CVAE know of."""
 POLICY_SETTINGS = (
     *ENCODER_SETTINGS, "roles", "latent_dim", "cost_temperature", "cost_share", "max_weight", "kl_weight", "kl_form",
-    "zero_share", "cost_mask", "renormalise_mask",
+    "cost_mask", "renormalise_mask",
 )  # fmt: skip
 """Settings that the critics do not know of: a sweep over these alone shares them."""
 
@@ -412,7 +433,8 @@ def update_sweep(
         shown = show_transitions(state, critics, batch, restriction_key)
         weights = weigh_actions(critics, shown, config)
         if shared not in cvaes:
-            cvaes[shared] = update_cvae(state.cvae, critics, weights.cvae, cvae_key, config)
+            taught = teach_careful(state, batch, critics, weights.cvae)
+            cvaes[shared] = update_cvae(state.cvae, *taught, cvae_key, config)
         cvae, cvae_metrics = cvaes[shared]
         encoder, encoder_metrics = update_encoder(
             state.encoder, cvae.net.decoder, shown, weights.encoder, encoder_key, config

@@ -14,10 +14,18 @@ from helpers.ring import ring_data
 from lspc.algos import lspc
 from lspc.algos.base import Batch, Spec
 from lspc.algos.parts import admission
+from lspc.algos.parts.admission import RecordedBatch
 from lspc.algos.parts.stretches import Stretches, divide
 from lspc.data import Dataset
 
 PLACES = (np.arange(admission.LEVELS) + 0.5) / admission.LEVELS
+
+
+def recorded_batch(everything: int = 0, admitted: int = 1, careful: int = 2, manner: float = 1.0) -> RecordedBatch:
+    """From one seed for each part."""
+    first_four = Batch(*(column[:4] for column in tiny.batch(seed=careful)))
+    parts = tiny.batch(seed=everything), tiny.batch(seed=admitted), first_four
+    return RecordedBatch(*parts, jnp.linspace(0.1, 0.9, 16), jnp.float32(manner))
 
 
 def find_chances(dataset: Dataset, share: float = 0.25) -> np.ndarray:
@@ -90,12 +98,11 @@ def test_manner_is_what_the_halves_of_an_episode_share() -> None:
 def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
     config = tiny.config(record_share=0.25)
     state = tiny.lspc_state(record_share=0.25)
-    places = jnp.linspace(0.1, 0.9, 16)
-    batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), places, jnp.float32(manner))
+    batch = recorded_batch(manner=manner)
     critics = tiny.update_critics(state, batch)
     shown = lspc.show_transitions(state, critics, batch, jax.random.key(1))
     low, high = config.restriction_range or (0.0, 0.0)
-    np.testing.assert_allclose(shown.restrictions, low + (high - low) * places, rtol=1e-6)
+    np.testing.assert_allclose(shown.restrictions, low + (high - low) * batch.places, rtol=1e-6)
     np.testing.assert_array_equal(shown.critics.actions, batch.admitted.actions)
     weights = lspc.weigh_actions(critics, shown, config)
     plain = lspc.weigh_actions(critics, shown._replace(manner=None), config)
@@ -105,20 +112,51 @@ def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
     assert manner < 1 or np.ptp(weights.encoder) == 0  # then all of the admitted count alike
 
 
-def test_critics_and_cvae_learn_from_all_episodes_and_the_encoder_from_the_admitted() -> None:
+def test_each_part_learns_from_the_episodes_meant_for_it() -> None:
+    """Critics from all, the CVAE also from the careful, the encoder from the admitted through the CVAE's decoder."""
     state = tiny.lspc_state(record_share=0.25)
 
-    def learn(everything: int, admitted: int) -> lspc.State:
-        batch = admission.RecordedBatch(
-            tiny.batch(seed=everything), tiny.batch(seed=admitted), jnp.linspace(0.1, 0.9, 16), jnp.float32(1.0)
-        )
-        return tiny.update(state, batch, jax.random.key(2))[0]
+    def learn(**seeds: int) -> lspc.State:
+        return tiny.update(state, recorded_batch(**seeds), jax.random.key(2))[0]
 
-    first, other_admitted, other_batch = learn(0, 1), learn(0, 2), learn(3, 1)
-    for name in ("reward", "cost", "cvae"):
-        assert eqx.tree_equal(getattr(first, name), getattr(other_admitted, name))
-        assert not eqx.tree_equal(getattr(first, name), getattr(other_batch, name))
-    assert not eqx.tree_equal(first.encoder, other_admitted.encoder)
+    first, others = learn(), {name: learn(**{name: 9}) for name in ("everything", "admitted", "careful")}
+    learners = {
+        "everything": {"reward", "cost", "cvae", "encoder"},
+        "admitted": {"encoder"},
+        "careful": {"cvae", "encoder"},
+    }
+    for name, other in others.items():
+        changed = {
+            part for part in learners["everything"] if not eqx.tree_equal(getattr(first, part), getattr(other, part))
+        }
+        assert changed == learners[name], name
+
+
+def test_at_latent_zero_the_cvae_is_shown_careful_episodes_with_weights_of_one() -> None:
+    state, batch = tiny.lspc_state(record_share=0.25), recorded_batch()
+    critics = tiny.update_critics(state, batch)
+    weights = 2.0 + jnp.arange(16.0)
+    observations, actions, taught = lspc.teach_careful(state, batch, critics, weights)
+    np.testing.assert_array_equal(observations[:4], state.normaliser(batch.careful.observations))
+    np.testing.assert_array_equal(actions[:4], batch.careful.actions)
+    np.testing.assert_array_equal(taught, [1, 1, 1, 1, *np.arange(6.0, 18.0)])
+    np.testing.assert_array_equal(actions[4:], critics.actions[4:])
+    np.testing.assert_array_equal(observations[4:], critics.observations[4:])
+    for changes in ({"roles": "converse"}, {"restriction_range": None}):
+        plain = lspc.teach_careful(tiny.lspc_state(**changes), batch, critics, weights)
+        assert plain[1] is critics.actions
+
+
+def test_careful_are_the_cheapest_tenth_and_all_that_are_nearly_free() -> None:
+    dataset = ring_data()
+    stretches, chances = divide(dataset), find_chances(dataset)[admission.LEVELS]
+    totals = np.bincount(stretches.owners, stretches.costs + stretches.usual)
+    cap = max(np.quantile(totals, 0.1), 0.02 * np.quantile(dataset.cost_returns, 0.95))
+    drawn = chances > 1e-7
+    assert np.all(drawn[totals <= cap])
+    assert drawn.mean() >= 0.1
+    whole = chances[totals <= cap] / dataset.lengths[totals <= cap]
+    np.testing.assert_allclose(whole, whole[0], rtol=0.05)  # whatever they return
 
 
 def test_the_eps_of_a_budget_admits_the_episodes_within_it() -> None:
@@ -140,7 +178,7 @@ def test_a_draw_has_all_transitions_and_of_the_admitted_as_often_as_their_level_
     config = tiny.config(record_share=0.5, batch_size=4096)
     table = jax.tree.map(jnp.asarray, lspc.table(dataset, config))
     drawn = lspc.draw(table, jax.random.key(0), Spec.of(dataset), config)
-    assert isinstance(drawn, admission.RecordedBatch)
+    assert isinstance(drawn, RecordedBatch)
     number = {row.tobytes(): i for i, row in enumerate(dataset.observations)}
 
     def find_rows(batch: Batch) -> np.ndarray:
@@ -149,6 +187,9 @@ def test_a_draw_has_all_transitions_and_of_the_admitted_as_often_as_their_level_
         return rows
 
     assert len(np.unique(find_rows(drawn.transitions))) > 0.99 * dataset.transitions
+    assert len(drawn.careful.actions) == config.zero_share * 4096
+    rows = find_rows(drawn.careful)
+    assert np.all(find_chances(dataset, 0.5)[admission.LEVELS, rows // 10] > 0)
     rows = find_rows(drawn.admitted)
     assert set(rows % 10) == set(range(10))  # every step of an episode
     levels = (np.asarray(drawn.places) * admission.LEVELS).astype(int)
@@ -156,7 +197,7 @@ def test_a_draw_has_all_transitions_and_of_the_admitted_as_often_as_their_level_
     chances = find_chances(dataset, 0.5)
     assert np.all(chances[levels, rows // 10] > 0)
     top = np.bincount(rows[levels >= 8] // 10, minlength=40) / np.sum(levels >= 8)
-    np.testing.assert_allclose(top, chances[8:].mean(axis=0), atol=0.02)
+    np.testing.assert_allclose(top, chances[8 : admission.LEVELS].mean(axis=0), atol=0.02)
 
 
 @pytest.mark.parametrize("episodes", [1, 2, 7, 8, 300])
@@ -174,7 +215,7 @@ def test_bisection_finds_what_a_plain_search_finds(episodes: int) -> None:
 def test_the_record_is_not_asked_unless_wanted() -> None:
     dataset = small_dataset(episodes=12, steps=10)
     assert isinstance(lspc.table(dataset, tiny.config(record_share=None)), np.ndarray)
-    batch = admission.RecordedBatch(tiny.batch(), tiny.batch(seed=1), jnp.linspace(0.1, 0.9, 16), jnp.float32(1.0))
+    batch = recorded_batch()
     for changes in ({"roles": "converse"}, {"restriction_range": None}):
         state = tiny.lspc_state(**changes)
         shown = lspc.show_transitions(state, critics := lspc.update_critics(state, batch), batch, jax.random.key(1))
@@ -188,5 +229,5 @@ def test_the_critics_draw_the_same_transitions_with_and_without_a_record() -> No
         config = tiny.config(record_share=share)
         table = jax.tree.map(jnp.asarray, lspc.table(dataset, config))
         drawn.append(lspc.draw(table, jax.random.key(3), Spec.of(dataset), config))
-    assert isinstance(drawn[1], admission.RecordedBatch)
+    assert isinstance(drawn[1], RecordedBatch)
     assert tiny.same(drawn[0], drawn[1].transitions)

@@ -32,13 +32,17 @@ SHORTEST = 0.5
 """Of an episode that an ending must be: nobody knows what would have followed a shorter one."""
 WAY_BACK = 4
 """Stretches before a cheap ending that belong to it."""
+CHEAPEST, NEARLY_FREE = 0.1, 0.02
+"""Careful are the cheapest tenth of the episodes, and all that cost at most this share of a costly one."""
 FEWEST = 10
 """Episodes, or 3 % of them, that even the smallest eps admits: the cheapest."""
 
 
 class Admission(NamedTuple):
+    """For each level of eps and, as one more level, for LSPC-S, which no eps can make more careful."""
+
     cumulative: Float[Array, "levels episodes"]
-    """At each level of eps, the chance of drawing a transition of one of the first episodes."""
+    """The chance of drawing a transition of one of the first episodes."""
     starts: Int[Array, "levels episodes"]
     """The row with which the admitted part of each episode begins."""
     lengths: Int[Array, "levels episodes"]
@@ -61,6 +65,7 @@ def admit(dataset: Dataset, share: float) -> Admission:
         endings = find_endings(stretches, charges, max(place**POWER * costly, np.sort(totals)[fewest - 1]))
         counts = prefer_rewarding(endings.returns, endings.admitted, share) * endings.lengths
         levels.append((np.cumsum(counts / counts.sum()), endings.starts, endings.lengths))
+    levels.append(admit_careful(stretches, costly))
     cumulative, starts, lengths = (np.stack(column) for column in zip(*levels, strict=True))
     return Admission(
         jnp.asarray(cumulative.astype(np.float32)),
@@ -68,6 +73,15 @@ def admit(dataset: Dataset, share: float) -> Admission:
         jnp.asarray(lengths.astype(np.int32)),
         jnp.float32(measure_manner(dataset)),
     )
+
+
+def admit_careful(stretches: Stretches, costly: float) -> tuple[NDArray[Any], ...]:
+    """The cheapest, charged in full with what their states usually cost, whatever they return."""
+    charges = stretches.costs + stretches.usual
+    cheapest = np.quantile(np.bincount(stretches.owners, charges), CHEAPEST)
+    endings = find_endings(stretches, charges, max(cheapest, NEARLY_FREE * costly))
+    counts = endings.admitted * endings.lengths
+    return np.cumsum(counts / counts.sum()), endings.starts, endings.lengths
 
 
 class Endings(NamedTuple):
@@ -106,10 +120,12 @@ def _to_come(values: NDArray[np.float64], owners: NDArray[np.int64], first: NDAr
 
 
 class RecordedBatch(NamedTuple):
-    """Transitions of all episodes, for the critics, and as many of admitted ones, for the encoder."""
+    """Transitions of all episodes, for the critics and the CVAE, and as many of admitted ones, for the encoder."""
 
     transitions: Batch
     admitted: Batch
+    careful: Batch
+    """Of careful episodes: what the CVAE is shown at latent zero, where LSPC-S acts."""
     places: Float[Array, " batch"]
     """In the range of eps, from 0 to 1, that at which each of the admitted was drawn."""
     manner: Float[Array, ""]
@@ -128,19 +144,33 @@ def table(dataset: Dataset, share: float) -> Record:
 
 def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> RecordedBatch:
     """For the critics, what they would learn from without a record. For the encoder, a place in the range of eps, one
-    of the episodes that it admits, and one of that episode's transitions.
+    of the episodes that it admits, and one of that episode's transitions; for latent zero, the same of careful ones.
     """
     size, keys = config.batch_size, jax.random.split(jax.random.fold_in(key, 1), 3)
     uniform = jax.random.randint(key, (size,), 0, row_count(record.rows))
     places, chances, shares = jax.vmap(lambda each: jax.random.uniform(each, (size,)))(keys)
-    levels, admitted = (places * LEVELS).astype(jnp.int32), record.admission
-    episodes = find_episodes(admitted.cumulative, levels, chances)
-    lengths = admitted.lengths[levels, episodes]
+    chosen = choose_rows(record.admission, (places * LEVELS).astype(jnp.int32), chances, shares)
+    count = int(config.zero_share * size)
+    chances, shares = jax.random.uniform(jax.random.fold_in(key, 2), (2, count))
+    careful = choose_rows(record.admission, jnp.full(count, LEVELS), chances, shares)
+    drawn = base.unpack(gather_rows(record.rows, jnp.concatenate([uniform, chosen, careful])), spec)
+    parts = slice(size), slice(size, 2 * size), slice(2 * size, None)
+    return RecordedBatch(
+        *(Batch(*(column[part] for column in drawn)) for part in parts), places, record.admission.manner
+    )
+
+
+def choose_rows(
+    admission: Admission,
+    levels: Int[Array, " batch"],
+    chances: Float[Array, " batch"],
+    shares: Float[Array, " batch"],
+) -> Int[Array, " batch"]:
+    """An episode of each level and one of its steps, both by chance."""
+    episodes = find_episodes(admission.cumulative, levels, chances)
+    lengths = admission.lengths[levels, episodes]
     within = shares * lengths.astype(jnp.float32)
-    chosen = admitted.starts[levels, episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
-    both = base.unpack(gather_rows(record.rows, jnp.concatenate([uniform, chosen])), spec)
-    transitions, shown = (Batch(*(column[half] for column in both)) for half in (slice(size), slice(size, None)))
-    return RecordedBatch(transitions, shown, places, admitted.manner)
+    return admission.starts[levels, episodes] + jnp.minimum(within.astype(jnp.int32), lengths - 1)
 
 
 def find_episodes(
