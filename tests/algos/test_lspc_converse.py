@@ -21,9 +21,9 @@ def test_the_cvae_learns_by_reward_and_the_encoder_by_cost(monkeypatch: pytest.M
     seen: dict[str, Any] = {}
     real_cvae, real_encoder = lspc.update_cvae, lspc.update_encoder
 
-    def watch_cvae(cvae: Any, critics: Any, weights: Any, key: Any, config: Any) -> Any:
+    def watch_cvae(cvae: Any, observations: Any, actions: Any, weights: Any, key: Any, config: Any) -> Any:
         seen["cvae"] = np.asarray(weights)
-        return real_cvae(cvae, critics, weights, key, config)
+        return real_cvae(cvae, observations, actions, weights, key, config)
 
     def watch_encoder(encoder: Any, decoder: Any, shown: Any, weights: Any, key: Any, config: Any) -> Any:
         seen["encoder"] = np.asarray(weights)

@@ -28,7 +28,7 @@ from lspc.training.settings import Resolved
 BASE = lspc.Config(steps=6, batch_size=32, hidden=(8, 8), latent_dim=4)
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "picky": {"cost_share": 0.1},
+    "picky": {"reward_share": 0.1},
     "narrow": {"restriction": 0.3, "restriction_range": None, "cost_share": None, "cost_temperature": 4.0},
     "converse": {"roles": "converse"},
 }
@@ -219,13 +219,13 @@ def test_the_command_line_sweeps_and_measures(cli: Cli, data_file: Path, tmp_pat
     out = tmp_path / "sweep"
     small = ["--steps", "6", "--batch-size", "32", "--hidden", "8", "8", "--latent-dim", "4"]
     arguments = ["train", "--data", data_file, "--task", "BallRun", "--out", out, *small]
-    done = cli(*arguments, "--sweep", "cost_share=0.1,0.4", "--evaluate-every", "6", "--evaluate-episodes", "1")
+    done = cli(*arguments, "--sweep", "reward_share=0.1,0.4", "--evaluate-every", "6", "--evaluate-episodes", "1")
     assert done.returncode == 0, done.stderr
-    first, second = (out / f"cost_share={value}" for value in (0.1, 0.4))
+    first, second = (out / f"reward_share={value}" for value in (0.1, 0.4))
     assert f"done; next: lspc evaluate {first} {second}" in done.stderr
     for run, value in ((first, 0.1), (second, 0.4)):
-        assert Run.open(run).config == files.as_json(asdict(replace(BASE, cost_share=value)))
-        assert Run.open(run).provenance["cost_share"] == "user"
+        assert Run.open(run).config == files.as_json(asdict(replace(BASE, reward_share=value)))
+        assert Run.open(run).provenance["reward_share"] == "user"
         assert len(files.read_jsonl(run / layout.CURVE)) == 3
     for wrong, told in (
         (["--sweep", "expectil=0.5,0.7"], "unknown setting 'expectil'"),

@@ -26,7 +26,6 @@ from lspc.algos.parts.latent_policy import ConversePolicy, LspcPolicy, largest_r
 from lspc.algos.parts.lspc_settings import ADDED as ADDED
 from lspc.algos.parts.lspc_settings import PRESETS as PRESETS
 from lspc.algos.parts.lspc_settings import RENAMED as RENAMED
-from lspc.algos.parts.lspc_settings import WITHOUT_RECORD as WITHOUT_RECORD
 from lspc.algos.parts.lspc_settings import Config as Config
 from lspc.algos.parts.lspc_settings import task_settings as task_settings
 from lspc.algos.parts.signal import measure_signals
@@ -34,6 +33,7 @@ from lspc.algos.parts.units import Units, as_they_are, scaled_costs, scaled_rewa
 from lspc.algos.parts.weights import (
     affordable_weight,
     effective_share,
+    flatten_weights,
     mask_costly,
     sharpest_weight,
     temper_weights,
@@ -58,11 +58,6 @@ class State(eqx.Module):
 
 
 def prepare(dataset: Dataset, config: Config) -> Dataset:
-    idle = [name for name in WITHOUT_RECORD if getattr(config, name) != getattr(Config, name)]
-    if idle and config.uses_record:
-        raise UserError(
-            f"{', '.join(idle)}: no effect while LSPC-O imitates whole episodes; set record_share to none as well"
-        )
     return dataset
 
 
@@ -200,8 +195,8 @@ class Shown(NamedTuple):
     """The transitions, and what the critics say of them."""
     restrictions: Float[Array, " batch"]
     """The eps at which LSPC-O imitates each."""
-    by_record: bool = False
-    """Whether the record has chosen them: then all count alike."""
+    manner: Float[Array, ""] | None = None
+    """Where the record has chosen: from 0 to 1, how little the critics' word about an action counts beside it."""
 
 
 def show_transitions(state: State, critics: CriticOutputs, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> Shown:
@@ -218,7 +213,7 @@ def show_transitions(state: State, critics: CriticOutputs, batch: Batch | Record
         cost_report=state.cost_units.report_to_user(cost),
     )
     low, high = config.restriction_range or (config.restriction,) * 2
-    return Shown(admitted, low + (high - low) * batch.places, by_record=True)
+    return Shown(admitted, low + (high - low) * batch.places, batch.manner)
 
 
 class PolicyWeights(NamedTuple):
@@ -231,14 +226,11 @@ class PolicyWeights(NamedTuple):
 
 def weigh_actions(critics: CriticOutputs, shown: Shown, config: Config) -> PolicyWeights:
     careful, cost_metrics = cost_weights(critics.cost_report, config)
-    if shown.by_record:
-        # Whose episodes suit eps is imitated in full: beside the record, the critics' word about single actions only
-        # leads astray where they know little.
-        rewarding, reward_metrics = jnp.ones_like(shown.restrictions), {"effective_share": jnp.ones(())}
-    else:
-        rewarding, reward_metrics = reward_weights(
-            shown.critics.reward_report, shown.critics.cost_report, shown.restrictions, config
-        )
+    rewarding, reward_metrics = reward_weights(
+        shown.critics.reward_report, shown.critics.cost_report, shown.restrictions, config
+    )
+    if shown.manner is not None:
+        rewarding = flatten_weights(rewarding, shown.manner)
     for_cvae, for_encoder = (careful, rewarding) if config.roles == "safety-first" else (rewarding, careful)
     return PolicyWeights(for_cvae, for_encoder, {"reward": reward_metrics, "cost": cost_metrics})
 

@@ -1,5 +1,7 @@
 """Which episodes an eps admits, how it is drawn for them, and when the critics' word counts less."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,16 +17,15 @@ from lspc.algos.parts import admission
 from lspc.algos.parts.admission import RecordedBatch
 from lspc.algos.parts.stretches import Stretches, divide
 from lspc.data import Dataset
-from lspc.errors import UserError
 
 PLACES = (np.arange(admission.LEVELS) + 0.5) / admission.LEVELS
 
 
-def recorded_batch(everything: int = 0, admitted: int = 1, careful: int = 2) -> RecordedBatch:
+def recorded_batch(everything: int = 0, admitted: int = 1, careful: int = 2, manner: float = 1.0) -> RecordedBatch:
     """From one seed for each part."""
     first_four = Batch(*(column[:4] for column in tiny.batch(seed=careful)))
     parts = tiny.batch(seed=everything), tiny.batch(seed=admitted), first_four
-    return RecordedBatch(*parts, jnp.linspace(0.1, 0.9, 16))
+    return RecordedBatch(*parts, jnp.linspace(0.1, 0.9, 16), jnp.float32(manner))
 
 
 def find_chances(dataset: Dataset, share: float = 0.25) -> np.ndarray:
@@ -79,27 +80,36 @@ def test_the_rewarding_of_the_admitted_count_most_and_as_many_as_asked() -> None
     assert few.sum() ** 2 / (few**2).sum() == pytest.approx(8, rel=1e-3)  # never fewer than eight
 
 
-def test_all_that_the_record_chose_count_alike() -> None:
+def test_manner_is_what_the_halves_of_an_episode_share() -> None:
+    dataset = small_dataset(episodes=60, steps=20)
+    rng = np.random.default_rng(1)
+    speeding = np.repeat(rng.uniform(size=60), 20)  # each driver has a rate
+    moments = rng.uniform(size=(60, 2)).repeat(10, axis=1).reshape(-1)  # each half its own
+    manner, chance, none = (
+        admission.measure_manner(replace(dataset, costs=costs.astype(np.float32)))
+        for costs in (speeding, moments, 0 * speeding)
+    )
+    assert manner == pytest.approx(1.0)
+    assert chance < 0.3
+    assert none == 0
+
+
+@pytest.mark.parametrize("manner", [0.0, 0.4, 1.0])
+def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
     config = tiny.config(record_share=0.25)
-    state, batch = tiny.lspc_state(record_share=0.25), recorded_batch()
+    state = tiny.lspc_state(record_share=0.25)
+    batch = recorded_batch(manner=manner)
     critics = tiny.update_critics(state, batch)
     shown = lspc.show_transitions(state, critics, batch, jax.random.key(1))
     low, high = config.restriction_range or (0.0, 0.0)
     np.testing.assert_allclose(shown.restrictions, low + (high - low) * batch.places, rtol=1e-6)
     np.testing.assert_array_equal(shown.critics.actions, batch.admitted.actions)
     weights = lspc.weigh_actions(critics, shown, config)
-    np.testing.assert_array_equal(weights.encoder, np.ones(16))
-    plain = lspc.weigh_actions(critics, shown._replace(by_record=False), config)
-    assert np.ptp(plain.encoder) > 0
-    np.testing.assert_array_equal(weights.cvae, plain.cvae)  # the CVAE heeds the cost critic all the same
-
-
-def test_settings_that_the_record_makes_idle_are_refused() -> None:
-    dataset = small_dataset(episodes=12, steps=10)
-    with pytest.raises(UserError, match="reward_share, safety_spend: no effect"):
-        lspc.prepare(dataset, tiny.config(reward_share=0.1, safety_spend=1.0))
-    for changes in ({"record_share": None}, {"roles": "converse"}):
-        assert lspc.prepare(dataset, tiny.config(reward_share=0.1, **changes)) is dataset
+    plain = lspc.weigh_actions(critics, shown._replace(manner=None), config)
+    expected = np.asarray(plain.encoder) ** (1 - manner)
+    np.testing.assert_allclose(weights.encoder, expected / expected.mean(), rtol=1e-4)
+    np.testing.assert_array_equal(weights.cvae, plain.cvae)  # careful actions are careful in any manner
+    assert manner < 1 or np.ptp(weights.encoder) == 0  # then all of the admitted count alike
 
 
 def test_each_part_learns_from_the_episodes_meant_for_it() -> None:

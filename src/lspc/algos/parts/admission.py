@@ -47,6 +47,8 @@ class Admission(NamedTuple):
     """The row with which the admitted part of each episode begins."""
     lengths: Int[Array, "levels episodes"]
     """Steps from there to its end."""
+    manner: Float[Array, ""]
+    """Correlation of the costs of an episode's two halves: 0 where cost is a matter of moments, 1 of manner."""
 
 
 def admit(dataset: Dataset, share: float) -> Admission:
@@ -54,9 +56,9 @@ def admit(dataset: Dataset, share: float) -> Admission:
     that cost no more than that for their length; of these mostly the `share` with the highest return.
     """
     stretches, episodes = divide(dataset), len(dataset.lengths)
-    costly = np.quantile(dataset.cost_returns, COSTLY)
+    costly = float(np.quantile(dataset.cost_returns, COSTLY))
     fewest = min(max(FEWEST, int(np.ceil(0.03 * episodes))), episodes)
-    levels = []
+    levels: list[tuple[NDArray[Any], ...]] = []
     for place in (np.arange(LEVELS) + 0.5) / LEVELS:
         charges = stretches.costs + max(0.0, 1.0 - place / CAREFUL) * stretches.usual
         totals = np.bincount(stretches.owners, charges)
@@ -69,13 +71,14 @@ def admit(dataset: Dataset, share: float) -> Admission:
         jnp.asarray(cumulative.astype(np.float32)),
         jnp.asarray(starts.astype(np.int32)),
         jnp.asarray(lengths.astype(np.int32)),
+        jnp.float32(measure_manner(dataset)),
     )
 
 
 def admit_careful(stretches: Stretches, costly: float) -> tuple[NDArray[Any], ...]:
     """The cheapest, charged in full with what their states usually cost, whatever they return."""
     charges = stretches.costs + stretches.usual
-    cheapest = np.quantile(np.bincount(stretches.owners, charges), CHEAPEST)
+    cheapest = float(np.quantile(np.bincount(stretches.owners, charges), CHEAPEST))
     endings = find_endings(stretches, charges, max(cheapest, NEARLY_FREE * costly))
     counts = endings.admitted * endings.lengths
     return np.cumsum(counts / counts.sum()), endings.starts, endings.lengths
@@ -125,6 +128,7 @@ class RecordedBatch(NamedTuple):
     """Of careful episodes: what the CVAE is shown at latent zero, where LSPC-S acts."""
     places: Float[Array, " batch"]
     """In the range of eps, from 0 to 1, that at which each of the admitted was drawn."""
+    manner: Float[Array, ""]
 
 
 class Record(NamedTuple):
@@ -150,8 +154,13 @@ def draw(record: Record, key: PRNGKeyArray, spec: Spec, config: Any) -> Recorded
     chances, shares = jax.random.uniform(jax.random.fold_in(key, 2), (2, count))
     careful = choose_rows(record.admission, jnp.full(count, LEVELS), chances, shares)
     drawn = base.unpack(gather_rows(record.rows, jnp.concatenate([uniform, chosen, careful])), spec)
-    parts = slice(size), slice(size, 2 * size), slice(2 * size, None)
-    return RecordedBatch(*(Batch(*(column[part] for column in drawn)) for part in parts), places)
+
+    def cut(part: slice) -> Batch:
+        return Batch(*(column[part] for column in drawn))
+
+    return RecordedBatch(
+        cut(slice(size)), cut(slice(size, 2 * size)), cut(slice(2 * size, None)), places, record.admission.manner
+    )
 
 
 def choose_rows(
@@ -204,3 +213,29 @@ def prefer_rewarding(returns: NDArray[np.floating], admitted: NDArray[np.bool_],
         enough = weights.sum() ** 2 / (weights**2).sum() > wanted * count
         low, high = (middle, high) if enough else (low, middle)
     return np.where(admitted, np.exp(low * (rank - 1)), 0.0)
+
+
+def measure_manner(dataset: Dataset) -> float:
+    """From 0 to 1: how well the cost of an episode's first half tells that of its second half, by rank."""
+    halves = np.array(
+        [
+            (dataset.costs[rows].mean(), dataset.costs[later].mean())
+            for rows, later in (_split(rows) for rows in dataset.episodes if rows.stop - rows.start > 1)
+        ]
+    ).reshape(-1, 2)
+    if len(halves) < FEWEST or np.any(np.ptp(halves, axis=0) == 0):
+        return 0.0
+    early, late = (_rank(column) for column in halves.T)
+    return float(np.clip(np.corrcoef(early, late)[0, 1], 0.0, 1.0))
+
+
+def _split(rows: slice) -> tuple[slice, slice]:
+    middle = (rows.start + rows.stop) // 2
+    return slice(rows.start, middle), slice(middle, rows.stop)
+
+
+def _rank(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Ranks, the mean one for those that are equal: most episodes may cost nothing."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[which]

@@ -29,17 +29,17 @@ class Config:
     cost_temperature: float = 2.0
     """lambda, sharpness of the cost weights; used when cost_share is none. It weighs scaled costs."""
     reward_temperature: float = 2.0
-    """zeta, sharpness of the reward weights; used when reward_share and record_share are none."""
+    """zeta, sharpness of the reward weights; used when reward_share is none."""
     max_weight: float = 200.0
     """Largest weight of one transition in a regression with a fixed temperature."""
     cost_share: float | None = 0.2
     """Choose lambda per batch so that this share of it counts in the CVAE's regression; none: cost_temperature."""
     reward_share: float | None = 0.4
-    """Without record_share: choose zeta so that this share of a batch is rewarding; none: reward_temperature."""
+    """Choose zeta per batch so that this share of it counts as rewarding; none: reward_temperature."""
     reference_share: float | None = 0.2
-    """Without record_share: LSPC-O imitates rewarding actions among this safest share of a batch; none: among all."""
+    """LSPC-O imitates rewarding actions among this safest share of the batch; none (and the converse): among all."""
     safety_spend: float = 0.5
-    """Share of the safety gained by reference_share that LSPC-O may give back for reward (without record_share)."""
+    """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
     record_share: float | None = 0.25
     """LSPC-O imitates episodes cheap enough for its eps, mostly this best share of them; none: single actions."""
     search: float = 0.0
@@ -85,8 +85,6 @@ class Config:
         return 1.0 if self.uses_record else 0.0
 
 
-WITHOUT_RECORD = ("reward_temperature", "reward_share", "reference_share", "safety_spend")
-"""Settings of single actions' weights, which nothing reads while LSPC-O imitates whole episodes."""
 RENAMED = {"clamp_value_in_loss": "released_critics", "scale_rewards": "scale_signals"}
 """Settings that runs of earlier versions know by another name."""
 ADDED: dict[str, Any] = {"record_share": None, "averaging": None, "zero_share": 0.0}

@@ -52,6 +52,12 @@ def find_last(holds: Callable[[Array], Array], low: Array, high: Array) -> Array
     return low
 
 
+def flatten_weights(weights: Float[Array, " batch"], flatness: Float[Array, ""]) -> Float[Array, " batch"]:
+    """From the weights as they are (0) to all alike (1); of mean 1."""
+    flattened = weights ** (1.0 - flatness)
+    return flattened / jnp.maximum(jnp.mean(flattened), 1e-12)
+
+
 def temper_weights(
     advantage: Float[Array, " batch"], temperature: float, share: float | None, largest: float
 ) -> tuple[Float[Array, " batch"], Metrics]:
