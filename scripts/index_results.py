@@ -53,6 +53,7 @@ FILES = {
     "harddense/data.json": PROFILE._replace(version="0.2.0"),
     "*/data.json": PROFILE,
     "safety/*.json": Kind("LSPC at each budget by itself, three training seeds", SAFETY, "0.3.0.dev0"),
+    "safety-change-9/*.json": Kind("the same before change 10 of docs/lspc.md", SAFETY, "0.3.0.dev0"),
     "safety-shorter/*.json": Kind("the same with a quarter of the updates", SAFETY, "0.3.0.dev0"),
     "safety-fixed-divergence/*.json": Kind("the same before change 9 of docs/lspc.md", SAFETY, "0.3.0.dev0"),
     "calibration/*.guard.json": Kind(

@@ -2,7 +2,7 @@
 
     python scripts/safety.py --data runs --out results/safety --tasks BallCircle BallRun
     python scripts/safety.py --out results/safety --table
-    python scripts/safety.py --out results/safety --figure docs/figures/safety.png
+    python scripts/safety.py --out results/safety results/safety-change-9 --figure docs/figures/safety.png
 
 Reads DATA/TASK/data.hdf5 (`lspc collect`; the bundled file where there is none for BallCircle), trains in folders
 beside it, plays, and keeps every episode's return and cost in OUT/TASK.json; what that file holds already is not done
@@ -42,7 +42,10 @@ Rows = list[dict[str, Any]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("runs"))
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--out", type=Path, nargs="+", required=True,
+        help="folder of the records; for --table and --figure several, of which the first that has a task counts",
+    )  # fmt: skip
     parser.add_argument("--tasks", nargs="+", default=list(TASKS))
     parser.add_argument("--methods", nargs="+", default=["lspc", "bc"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -56,7 +59,8 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="draw what is recorded: return against cost")
     chosen = parser.parse_args()
     if chosen.table or chosen.figure:
-        records = [files.read_json(path) for name in TASKS if (path := chosen.out / f"{name}.json").exists()]
+        found = [[path for out in chosen.out if (path := out / f"{name}.json").exists()] for name in TASKS]
+        records = [files.read_json(paths[0]) for paths in found if paths]
         print_table(records) if chosen.table else draw(records, chosen.figure)
         return
     for name in chosen.tasks:
@@ -67,7 +71,7 @@ def measure_task(task: Task, chosen: argparse.Namespace) -> None:
     source = chosen.data / task.name / "data.hdf5"
     if task.name == "BallCircle" and not source.exists():
         source = bundled_file()
-    out = chosen.out / f"{task.name}.json"
+    out = chosen.out[0] / f"{task.name}.json"
     dataset = lspc.load_dataset(source)
     record = (
         files.read_json(out) if out.exists() else {"task": task.name, "data": describe(dataset, task), "methods": {}}
