@@ -86,12 +86,12 @@ def test_what_a_goal_seeker_does_changes_little_with_what_it_sees() -> None:
         observation[seeker.lidars["hazards"]] = lidar(hazard, distance)
         return observation
 
-    places = np.linspace(0.0, 2 * np.pi, 2000)
+    places = np.linspace(0.0, 2 * np.pi, 20_000)
     for distance in (0.4, 0.6, 0.9):
         actions = np.array([seeker.act(look(0.3, hazard, distance), rng) for hazard in places])
-        assert np.abs(np.diff(actions, axis=0)).max() < 0.1, distance
+        assert np.abs(np.diff(actions, axis=0)).max() < 0.02, distance
     actions = np.array([seeker.act(look(goal, 2.0, 0.6), rng) for goal in places])
-    assert np.abs(np.diff(actions, axis=0)).max() < 0.1
+    assert np.abs(np.diff(actions, axis=0)).max() < 0.02
 
 
 def lidar(bearing: float, distance: float) -> np.ndarray:
@@ -106,8 +106,8 @@ def lidar(bearing: float, distance: float) -> np.ndarray:
 @pytest.mark.simulator
 def test_a_careful_navigator_reaches_goals_at_less_cost_than_a_reckless_one() -> None:
     task = get_task("CarGoal1")
-    careful = play(task, goal_seeker("CarGoal1", noise=0.05), seed=2)
-    reckless = play(task, goal_seeker("CarGoal1", noise=0.05, **RECKLESS), seed=2)
+    careful = play(task, goal_seeker("CarGoal1", noise=0.05), seed=1)
+    reckless = play(task, goal_seeker("CarGoal1", noise=0.05, **RECKLESS), seed=1)
     assert careful.cost <= 5 < reckless.cost
     assert careful.reward > 5
 
