@@ -1,6 +1,7 @@
 """Data larger than memory: speed and resident memory of training on a big file, against memory in the same run.
 
     python benchmarks/streaming.py --gigabytes 20 --json results/streaming.json
+    python benchmarks/streaming.py --rows 1e8 --observations 8 --memory 2 --json results/streaming-1e8.json
 
 It makes the file (uncompressed HDF5). One process that believes it has `--memory` gigabytes (LSPC_MEMORY) opens it,
 another as much of the same data as memory is sure to hold: how many rows a table in memory has hardly changes its
@@ -25,7 +26,6 @@ import numpy as np
 
 OBSERVATIONS, ACTIONS, STEPS = 72, 2, 1000
 """As CarGoal1 has them."""
-ROW_BYTES = 4 * (2 * OBSERVATIONS + ACTIONS + 2) + 2
 BLOCK = 100
 """Episodes that are written together."""
 CHUNK = 250
@@ -34,12 +34,16 @@ NOT_COUNTED = 2
 count either: nothing is gathered beside it."""
 
 
-def make_file(path: Path, gigabytes: float) -> int:
+def row_bytes(width: int = OBSERVATIONS) -> int:
+    return 4 * (2 * width + ACTIONS + 2) + 2
+
+
+def make_file(path: Path, gigabytes: float, width: int) -> int:
     """Episodes of noise, the same in every block but for their order; returns how many transitions there are."""
-    episodes = max(int(gigabytes * 1e9 / ROW_BYTES / STEPS) // BLOCK, 1) * BLOCK
+    episodes = max(round(gigabytes * 1e9 / row_bytes(width) / STEPS) // BLOCK, 1) * BLOCK
     rng = np.random.default_rng(0)
-    shapes = {"observations": (OBSERVATIONS,), "next_observations": (OBSERVATIONS,), "actions": (ACTIONS,)}
-    noise = rng.standard_normal((BLOCK, STEPS + 1, OBSERVATIONS), np.float32)
+    shapes = {"observations": (width,), "next_observations": (width,), "actions": (ACTIONS,)}
+    noise = rng.standard_normal((BLOCK, STEPS + 1, width), np.float32)
     with h5py.File(path, "w") as file:
         rows = episodes * STEPS
         for name in ("observations", "next_observations", "actions", "rewards", "costs"):
@@ -49,8 +53,8 @@ def make_file(path: Path, gigabytes: float) -> int:
         for start in range(0, rows, BLOCK * STEPS):
             part = slice(start, start + BLOCK * STEPS)
             path_taken = noise[rng.permutation(BLOCK)]
-            file["observations"][part] = path_taken[:, :-1].reshape(-1, OBSERVATIONS)
-            file["next_observations"][part] = path_taken[:, 1:].reshape(-1, OBSERVATIONS)
+            file["observations"][part] = path_taken[:, :-1].reshape(-1, width)
+            file["next_observations"][part] = path_taken[:, 1:].reshape(-1, width)
             file["actions"][part] = rng.uniform(-1, 1, (BLOCK * STEPS, ACTIONS))
             file["rewards"][part] = rng.standard_normal(BLOCK * STEPS, np.float32)
             file["costs"][part] = rng.random(BLOCK * STEPS) < 0.1
@@ -146,8 +150,9 @@ class Worker:
 
 def measure(folder: Path, chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     large, small = folder / "large.hdf5", folder / "small.hdf5"
-    make_file(large, chosen.gigabytes)
-    make_file(small, min(chosen.gigabytes, 0.5))
+    gigabytes = chosen.rows * row_bytes(chosen.observations) / 1e9 if chosen.rows else chosen.gigabytes
+    make_file(large, gigabytes, chosen.observations)
+    make_file(small, min(gigabytes, 0.5), chosen.observations)
     yield "file_gigabytes", round(large.stat().st_size / 1e9, 2)
     workers = {"streamed": Worker(large, chosen.memory, chosen), "in_memory": Worker(small, 1e3, chosen)}
     large.unlink()  # the working copy is all that is needed from here on
@@ -169,9 +174,9 @@ def measure_gather(folder: Path, gigabytes: float, turns: int = 3) -> dict[str, 
     from lspc.data import mapped
 
     rng = np.random.default_rng(0)
-    length, block = int(gigabytes * 1e9 / ROW_BYTES), 20_000
-    [table] = mapped.map_arrays([((length, ROW_BYTES), "u1")], folder)
-    noise = rng.integers(256, size=(block, ROW_BYTES), dtype=np.uint8)
+    length, block = int(gigabytes * 1e9 / row_bytes()), 20_000
+    [table] = mapped.map_arrays([((length, row_bytes()), "u1")], folder)
+    noise = rng.integers(256, size=(block, row_bytes()), dtype=np.uint8)
     for start in range(0, length, block):
         table[start : start + block] = noise[: length - start]
         mapped.release(table)
@@ -197,6 +202,8 @@ def measure_gather(folder: Path, gigabytes: float, turns: int = 3) -> dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=20.0, help="size of the file")
+    parser.add_argument("--rows", type=float, help="transitions in the file, instead of its size")
+    parser.add_argument("--observations", type=int, default=OBSERVATIONS, help="numbers in an observation")
     parser.add_argument(
         "--memory", type=float, default=4.0, help="gigabytes that the streaming process may believe in"
     )

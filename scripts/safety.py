@@ -7,6 +7,8 @@
 Reads DATA/TASK/data.hdf5 (`lspc collect`; the bundled file where there is none for BallCircle), trains in folders
 beside it, plays, and keeps every episode's return and cost in OUT/TASK.json; what that file holds already is not done
 again. LSPC is trained with a share of the episodes held out, so that `lspc calibrate DATA/TASK/run` works.
+The method `choose` takes LSPC's runs: of LSPC-O at each eps and LSPC-S, what `lspc choose` would name for each budget
+from the data alone, played, with the estimates of all of them.
 """
 
 import argparse
@@ -23,7 +25,11 @@ import lspc
 from lspc import data, evaluation, files
 from lspc.algos.lspc import Config
 from lspc.algos.parts.admission import restriction_for
+from lspc.calibration.choosing import explain_lack
+from lspc.calibration.comparing import Candidate, estimate_policies
+from lspc.calibration.pipeline import fit_evaluator
 from lspc.data import bundled_file
+from lspc.policy import load_policy
 from lspc.report import drawing
 from lspc.tasks import Task, get_task
 
@@ -79,7 +85,7 @@ def measure_task(task: Task, chosen: argparse.Namespace) -> None:
     for method in chosen.methods:
         if method in record["methods"]:
             continue
-        runs = lspc_runs if method == "lspc" else baseline_runs
+        runs = {"lspc": lspc_runs, "choose": chosen_runs}.get(method, baseline_runs)
         rows = runs(method, dataset, task, chosen.data / task.name, chosen)
         record["methods"][method] = {
             "lspc_version": lspc.__version__,
@@ -120,6 +126,53 @@ def lspc_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chos
     return rows
 
 
+def chosen_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
+    """For each seed, the estimates of its policies (a row without episodes) and what they name for each budget.
+
+    The models of the plant are those of `lspc choose`, learned once: they know nothing of the policies.
+    """
+    run, rows = folder / "run", []
+    evaluator = fit_evaluator(dataset.scale_actions(), held_out=chosen.hold_out)
+    for seed in chosen.seeds:
+        candidates = estimate_policies(evaluator, load_policy(run, seed=seed), "run", budget=0.0)
+        rows.append({"policy": "estimates", "seed": seed, "eps": None, "budgets": [], "returns": [], "costs": [],
+                     "curve": [list_estimate(each) for each in candidates]})  # fmt: skip
+        played: dict[float | None, dict[str, Any]] = {}
+        for budget in (task.thresholds[0] / 2, *task.thresholds):
+            unit = evaluator.cost_margin.unit
+            best = (
+                None if explain_lack(dataset.cost_returns.tolist(), budget, unit) else find_best(candidates, budget)
+            )
+            if best is None:
+                rows.append({"policy": "chosen", "seed": seed, "eps": None, "budgets": [budget], "returns": [],
+                             "costs": []})  # fmt: skip
+                continue
+            eps = best.restriction
+            if eps not in played:
+                options: dict[str, Any] = {"variants": (best.policy,), "seeds": [seed]}
+                [played[eps]] = play(run, task, chosen, **options, restrictions=() if eps is None else (eps,))
+            rows.append({**played[eps], "policy": "chosen", "chosen": best.policy, "budgets": [budget]})
+    return rows
+
+
+def find_best(candidates: list[Candidate], budget: float) -> Candidate | None:
+    """LSPC-O's eps count from the smallest up to the first that does not fit."""
+    fitting, goes_on = [], True
+    for each in candidates:
+        fits = each.cost.high <= budget
+        goes_on = goes_on and (fits or each.policy != "LSPC-O")
+        if fits and (goes_on or each.policy == "LSPC-S"):
+            fitting.append(each)
+    fitting = [each for each in fitting if each.policy in ("LSPC-O", "LSPC-S")]
+    return max(fitting, key=lambda each: each.reward.mean, default=None)
+
+
+def list_estimate(each: Candidate) -> dict[str, Any]:
+    numbers = {"cost": each.cost.mean, "low": each.cost.low, "high": each.cost.high, "return": each.reward.mean,
+               "return_low": each.reward.low, "return_high": each.reward.high}  # fmt: skip
+    return {"policy": each.policy, "eps": each.restriction} | {name: round(x, 3) for name, x in numbers.items()}
+
+
 def baseline_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
     rows = []
     for budget in task.thresholds:
@@ -153,7 +206,7 @@ def play(run: Path, task: Task, chosen: argparse.Namespace, **options: Any) -> R
 def print_table(records: list[dict[str, Any]]) -> None:
     """One line for each task and budget: return, share of the best episode within it, cost by seed, episodes over."""
     columns = ("task", "LSPC's updates", "budget", "best episode", "LSPC-O, default eps", "LSPC-O, eps of the record",
-               "LSPC-O, largest eps kept", "LSPC-S", *BASELINES.values())  # fmt: skip
+               "LSPC-O, largest eps kept", "chosen by `lspc choose`", "LSPC-S", *BASELINES.values())  # fmt: skip
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for record in records:
         rows = [row for made in record["methods"].values() for row in made["rows"]]
@@ -168,6 +221,8 @@ def print_table(records: list[dict[str, Any]]) -> None:
                 describe_cell(searching[max(some)], best, budget, max(some)) if some else "-"
                 for some in (default, named, kept)
             ]
+            named = [row for row in rows if row["policy"] == "chosen" and budget in row["budgets"]]
+            cells.append(describe_choice(named, best, budget) if named else "-")
             for policy in ("LSPC-S", *BASELINES):
                 found = [row for row in rows if row["policy"].startswith(policy)]
                 found = found if policy == "LSPC-S" else [row for row in found if budget in row["budgets"]]
@@ -230,6 +285,17 @@ def group_by_eps(rows: Iterable[dict[str, Any]]) -> dict[float, Rows]:
 
 def seed_costs(rows: Rows) -> list[float]:
     return [float(np.mean(row["costs"])) for row in rows]
+
+
+def describe_choice(rows: Rows, best: float, budget: float) -> str:
+    """Of seeds for which something was named; how many got no answer."""
+    answered = [row for row in rows if row["costs"]]
+    refused = f"{len(rows) - len(answered)} of {len(rows)} refused"
+    if not answered:
+        return refused
+    names = ", ".join(row["chosen"] if row["eps"] is None else f"{row['eps']:.3g}" for row in answered)
+    cell = f"eps {names}: {describe_cell(answered, best, budget)}"
+    return cell if len(answered) == len(rows) else f"{cell}; {refused}"
 
 
 def describe_cell(rows: Rows, best: float, budget: float, eps: float | None = None) -> str:

@@ -195,8 +195,8 @@ class Shown(NamedTuple):
     """The transitions, and what the critics say of them."""
     restrictions: Float[Array, " batch"]
     """The eps at which LSPC-O imitates each."""
-    manner: Float[Array, ""] | None = None
-    """Where the record has chosen: from 0 to 1, how little the critics' word about an action counts beside it."""
+    flatness: Float[Array, " batch"] | None = None
+    """Where the record has chosen: from 0 to 1, how little the critics' word about each action counts beside it."""
 
 
 def show_transitions(state: State, critics: CriticOutputs, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> Shown:
@@ -213,7 +213,7 @@ def show_transitions(state: State, critics: CriticOutputs, batch: Batch | Record
         cost_report=state.cost_units.report_to_user(cost),
     )
     low, high = config.restriction_range or (config.restriction,) * 2
-    return Shown(admitted, low + (high - low) * batch.places, batch.manner)
+    return Shown(admitted, low + (high - low) * batch.places, admission.flatness(batch))
 
 
 class PolicyWeights(NamedTuple):
@@ -229,8 +229,8 @@ def weigh_actions(critics: CriticOutputs, shown: Shown, config: Config) -> Polic
     rewarding, reward_metrics = reward_weights(
         shown.critics.reward_report, shown.critics.cost_report, shown.restrictions, config
     )
-    if shown.manner is not None:
-        rewarding = flatten_weights(rewarding, shown.manner)
+    if shown.flatness is not None:
+        rewarding = flatten_weights(rewarding, shown.flatness)
     for_cvae, for_encoder = (careful, rewarding) if config.roles == "safety-first" else (rewarding, careful)
     return PolicyWeights(for_cvae, for_encoder, {"reward": reward_metrics, "cost": cost_metrics})
 

@@ -41,7 +41,8 @@ def test_a_level_admits_what_it_can_afford_and_never_too_few() -> None:
         assert chances[level].sum() == pytest.approx(1.0, abs=1e-5)
         charges = stretches.costs + max(0.0, 1 - place / admission.CAREFUL) * stretches.usual
         own = [charges[stretches.owners == episode] for episode in range(len(costs))]
-        cap = max(place**3 * np.quantile(costs, 0.95), np.sort([each.sum() for each in own])[admission.FEWEST - 1])
+        least = np.sort([each.sum() for each in own])[admission.FEWEST - 1]
+        cap = max(max(place**3, admission.NEARLY_FREE) * np.quantile(costs, 0.95), least)
         for episode, each in enumerate(own):
             if chances[level, episode] > 1e-7:
                 remaining = stretches.remaining[stretches.owners == episode] / dataset.lengths[episode]
@@ -94,8 +95,20 @@ def test_manner_is_what_the_halves_of_an_episode_share() -> None:
     assert none == 0
 
 
+def test_the_smaller_eps_the_less_does_return_count() -> None:
+    dataset = ring_data()
+    chances = find_chances(dataset)
+    chances = chances / np.asarray(admission.admit(dataset, 0.25).lengths)  # of a step of each episode
+    counted = [row[row > 1e-9 * row.max()] for row in chances[: admission.LEVELS]]
+    effective = np.array([row.sum() ** 2 / (row**2).sum() / len(row) for row in counted])
+    below = PLACES < admission.CAREFUL
+    assert effective[0] > 0.9  # nearly alike
+    assert np.all(np.diff(effective[below]) < 0.02)
+    assert np.all(effective[~below] < 0.5)
+
+
 @pytest.mark.parametrize("manner", [0.0, 0.4, 1.0])
-def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
+def test_the_critics_count_less_at_a_small_eps_and_where_cost_is_manner(manner: float) -> None:
     config = tiny.config(record_share=0.25)
     state = tiny.lspc_state(record_share=0.25)
     batch = recorded_batch(manner=manner)
@@ -105,8 +118,8 @@ def test_the_critics_count_less_where_cost_is_manner(manner: float) -> None:
     np.testing.assert_allclose(shown.restrictions, low + (high - low) * batch.places, rtol=1e-6)
     np.testing.assert_array_equal(shown.critics.actions, batch.admitted.actions)
     weights = lspc.weigh_actions(critics, shown, config)
-    plain = lspc.weigh_actions(critics, shown._replace(manner=None), config)
-    expected = np.asarray(plain.encoder) ** (1 - manner)
+    plain = lspc.weigh_actions(critics, shown._replace(flatness=None), config)
+    expected = np.asarray(plain.encoder) ** ((1 - manner) * np.minimum(1, np.asarray(batch.places) / 0.5))
     np.testing.assert_allclose(weights.encoder, expected / expected.mean(), rtol=1e-4)
     np.testing.assert_array_equal(weights.cvae, plain.cvae)  # careful actions are careful in any manner
     assert manner < 1 or np.ptp(weights.encoder) == 0  # then all of the admitted count alike

@@ -27,7 +27,7 @@ POWER = 3
 COSTLY = 0.95
 """The costliest twentieth of the episodes does not count, so that one disaster does not set the scale."""
 CAREFUL = 0.5
-"""Place in the range of eps from which on what usually happens no longer counts, but what did."""
+"""Place in the range of eps from which on reward is sought in full and only what did happen is charged."""
 SHORTEST = 0.5
 """Of an episode that an ending must be: nobody knows what would have followed a shorter one."""
 WAY_BACK = 4
@@ -54,16 +54,20 @@ class Admission(NamedTuple):
 def admit(dataset: Dataset, share: float) -> Admission:
     """At a place u from 0 to 1 in the range of eps, episodes of at most u^3 of the costliest one's cost, and endings
     that cost no more than that for their length; of these mostly the `share` with the highest return.
+
+    At eps 0 all of them alike, and each charged with what its states usually cost: nothing tempts there.
     """
     stretches, episodes = divide(dataset), len(dataset.lengths)
     costly = float(np.quantile(dataset.cost_returns, COSTLY))
     fewest = min(max(FEWEST, int(np.ceil(0.03 * episodes))), episodes)
     levels: list[tuple[NDArray[Any], ...]] = []
     for place in (np.arange(LEVELS) + 0.5) / LEVELS:
-        charges = stretches.costs + max(0.0, 1.0 - place / CAREFUL) * stretches.usual
+        care = max(0.0, 1.0 - place / CAREFUL)
+        charges = stretches.costs + care * stretches.usual
         totals = np.bincount(stretches.owners, charges)
-        endings = find_endings(stretches, charges, max(place**POWER * costly, np.sort(totals)[fewest - 1]))
-        counts = prefer_rewarding(endings.returns, endings.admitted, share) * endings.lengths
+        cap = max(max(place**POWER, NEARLY_FREE) * costly, np.sort(totals)[fewest - 1])
+        endings = find_endings(stretches, charges, cap)
+        counts = prefer_rewarding(endings.returns, endings.admitted, share + care * (1.0 - share)) * endings.lengths
         levels.append((np.cumsum(counts / counts.sum()), endings.starts, endings.lengths))
     levels.append(admit_careful(stretches, costly))
     cumulative, starts, lengths = (np.stack(column) for column in zip(*levels, strict=True))
@@ -129,6 +133,11 @@ class RecordedBatch(NamedTuple):
     places: Float[Array, " batch"]
     """In the range of eps, from 0 to 1, that at which each of the admitted was drawn."""
     manner: Float[Array, ""]
+
+
+def flatness(batch: RecordedBatch) -> Float[Array, " batch"]:
+    """How little the critics' word about single actions counts: not at all at eps 0, or where cost is manner."""
+    return 1.0 - (1.0 - batch.manner) * jnp.minimum(1.0, batch.places / CAREFUL)
 
 
 class Record(NamedTuple):

@@ -52,7 +52,7 @@ def find_last(holds: Callable[[Array], Array], low: Array, high: Array) -> Array
     return low
 
 
-def flatten_weights(weights: Float[Array, " batch"], flatness: Float[Array, ""]) -> Float[Array, " batch"]:
+def flatten_weights(weights: Float[Array, " batch"], flatness: Float[Array, " batch"]) -> Float[Array, " batch"]:
     """From the weights as they are (0) to all alike (1); of mean 1."""
     flattened = weights ** (1.0 - flatness)
     return flattened / jnp.maximum(jnp.mean(flattened), 1e-12)
