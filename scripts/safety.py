@@ -164,7 +164,7 @@ def find_best(candidates: list[Candidate], budget: float) -> Candidate | None:
         if fits and (goes_on or each.policy == "LSPC-S"):
             fitting.append(each)
     fitting = [each for each in fitting if each.policy in ("LSPC-O", "LSPC-S")]
-    return max(fitting, key=lambda each: each.reward.mean, default=None)
+    return max(fitting, key=lambda each: each.reward.mean) if fitting else None
 
 
 def list_estimate(each: Candidate) -> dict[str, Any]:

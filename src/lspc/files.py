@@ -123,9 +123,14 @@ def locked(folder: str | Path, *, wait: float = 0.0) -> Generator[None]:
             except OSError:
                 pass  # a file system without locks: better unprotected than unusable
             break
-        for leftover in folder.glob(f"{UNFINISHED}*"):
-            leftover.unlink()
+        clear_unfinished(folder)
         yield
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove what a killed process left half written; only for the one that may write into `folder`."""
+    for leftover in folder.glob(f"{UNFINISHED}*"):
+        leftover.unlink()
 
 
 def as_json(value: Any) -> Any:

@@ -42,6 +42,7 @@ NOT_FINITE = (
 def save(folder: str | Path, policy: Policy, card: dict[str, Any]) -> None:
     """Write the weights, then the card: a folder with a card is complete."""
     folder = Path(folder)
+    files.clear_unfinished(folder)
     checkpoints.write(folder / WEIGHTS, policy, {"method": card["method"]})
     weights = files.file_hash(folder / WEIGHTS)
     content = files.as_json({"variants": list(policy.variants), **card, WEIGHTS_HASH: weights})

@@ -253,6 +253,9 @@ def test_torn_metrics_and_half_files_of_a_kill_are_cleared(dataset: Dataset, tmp
     with (out / "metrics.jsonl").open("a") as file:
         file.write('{"step": 750, "seed": 0, "policy/loss": 1.0}\n{"step": 750, "se')
     (out / f"{files.UNFINISHED}checkpoint-000000750.safetensors.x").write_text("half")
+    policy = layout.policy_folder(out, 0)
+    policy.mkdir(parents=True)
+    (policy / f"{files.UNFINISHED}card.json.x").write_text("half")
     assert contents(run(dataset, out, steps=750)) == complete
 
 
