@@ -51,7 +51,7 @@ speed: .venv/.installed-simulators
 	$(BIN)/python benchmarks/products.py --json results/products.json
 	$(BIN)/python benchmarks/updates.py --json results/updates.json $(if $(TORCH),--torch $(TORCH))
 
-# Every promise of docs/reliability.md attacked again and again; expected to take 20 minutes, not yet run in full.
+# Every promise of docs/reliability.md attacked again and again; about 20 minutes.
 soak: .venv/.installed-simulators
 	$(BIN)/python scripts/soak.py --json results/soak.json
 

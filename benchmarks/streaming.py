@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -227,12 +228,10 @@ def main() -> None:
 
     record: dict[str, Any] = {
         "lspc_version": __version__,
-        "command": f"python benchmarks/streaming.py --gigabytes {chosen.gigabytes:g} --memory {chosen.memory:g} "
-        f"--chunks {chosen.chunks} --pairs {chosen.pairs} --preset {chosen.preset}",
+        "command": shlex.join(["python", *sys.argv]),
     }
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
         if chosen.gather:
-            record["command"] = f"python benchmarks/streaming.py --gather --gigabytes {chosen.gigabytes:g}"
             record |= measure_gather(Path(folder), chosen.gigabytes)
         else:
             record |= measure(Path(folder), chosen)

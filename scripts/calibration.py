@@ -1,7 +1,10 @@
-"""The tables of docs/calibration.md as Markdown, from what `lspc calibrate --verify --json` printed for each seed.
+"""The tables of docs/calibration.md, "Measured in simulators", as Markdown, from the records of scripts/safety.py.
 
-lspc calibrate runs/TASK/run --seed SEED --budget 5 10 20 40 --verify --episodes 20 --json > RECORDS/TASK-SEED.json
-python scripts/calibration.py [RECORDS]
+    python scripts/safety.py --data runs --out results/safety --methods lspc choose --tasks BallCircle
+    python scripts/calibration.py [RECORDS]
+
+For each training seed and budget, what was chosen from the data alone, its true cost, and how much more the best
+policy played of the same run returns that does keep the budget; then the estimates beside the truth.
 """
 
 import sys
@@ -12,68 +15,88 @@ import numpy as np
 
 from lspc import files
 
-RECORDS = Path(__file__).parents[1] / "results" / "calibration"
-TASKS = (
-    "BallCircle", "BallRun", "CarRun", "CarCircle", "HalfCheetahVelocity", "SwimmerVelocity", "CarGoal1",
-    "PointButton1", "easysparse", "mediummean",
-)  # fmt: skip
+RECORDS = Path(__file__).parents[1] / "results" / "safety"
+Rows = list[dict[str, Any]]
 
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDS
-    found = {name: [files.read_json(path) for path in sorted(folder.glob(f"{name}-[0-9].json"))] for name in TASKS}
-    measured = {name: records for name, records in found.items() if records}
+    records = [files.read_json(path) for path in sorted(folder.glob("*.json"))]
+    measured = {record["task"]: record["methods"] for record in records if "choose" in record["methods"]}
     print_choices(measured)
     print_errors(measured)
 
 
-def print_choices(measured: dict[str, list[dict[str, Any]]]) -> None:
-    print("| task | budget | eps | predicted cost, at most | true cost | lost |")
+def print_choices(measured: dict[str, dict[str, Any]]) -> None:
+    print("| task | budget | chosen | cost at most | true cost | lost |")
     print("|---|---|---|---|---|---|")
     kept: list[bool] = []
     lost: list[float] = []
     refused = 0
-    for name, records in measured.items():
-        for place, choice in enumerate(records[0]["choices"]):
-            choices = [record["choices"][place] for record in records]
-            verdicts = [record["verification"]["verdicts"][place] for record in records]
-            chosen = [pair for pair in zip(choices, verdicts, strict=True) if pair[0]["restriction"] is not None]
-            # An eps that is refused although another would have kept the budget; otherwise nothing was there.
-            refused += sum(
-                verdict["best_reward"] is not None and one["restriction"] is None
-                for one, verdict in zip(choices, verdicts, strict=True)
-            )
-            kept += [verdict["kept"] for _, verdict in chosen]
-            lost += [verdict["reward_lost"] for _, verdict in chosen if verdict["reward_lost"] is not None]
-            cells = [
-                [("none" if one["restriction"] is None else f"{one['restriction']:.2f}") for one in choices],
-                ["-" if one["restriction"] is None else f"{one['cost']['high']:.1f}" for one in choices],
-                ["-" if each["cost"] is None else f"{each['cost']:.1f}" for each in verdicts],
-                ["-" if each["reward_lost"] is None else f"{each['reward_lost']:.0%}" for each in verdicts],
-            ]
-            print(f"| {name} | {choice['budget']:g} | " + " | ".join(", ".join(cell) for cell in cells) + " |")
+    for task, methods in measured.items():
+        played = list_played(methods)
+        answers = [row for row in methods["choose"]["rows"] if row["policy"] == "chosen"]
+        for budget in sorted({row["budgets"][0] for row in answers}):
+            cells: list[list[str]] = [[], [], [], []]
+            for row in (row for row in answers if row["budgets"] == [budget]):
+                best = find_best(played, row["seed"], budget)
+                if not row["costs"]:
+                    refused += best is not None
+                    texts = ["none", "-", "-", "-"]
+                else:
+                    cost = float(np.mean(row["costs"]))
+                    kept.append(cost <= budget)
+                    name = row["chosen"] if row["eps"] is None else f"{row['eps']:.2f}"
+                    texts = [name, f"{estimate(methods, row)['high']:.1f}", f"{cost:.1f}", "-"]
+                    if best is not None and best > 0:
+                        lost.append(max(0.0, 1 - float(np.mean(row["returns"])) / best))
+                        texts[3] = f"{lost[-1]:.0%}"
+                for cell, text in zip(cells, texts, strict=True):
+                    cell.append(text)
+            print(f"| {task} | {budget:g} | " + " | ".join(", ".join(cell) for cell in cells) + " |")
     print(
-        f"\nkept: {sum(kept)} of {len(kept)} chosen; refused although an eps would have fitted: {refused}; "
+        f"\nkept: {sum(kept)} of {len(kept)} chosen; refused although a policy would have fitted: {refused}; "
         f"reward lost: {np.mean(lost):.1%} on average, {np.median(lost):.1%} in the median, {max(lost):.0%} at most\n"
     )
 
 
-def print_errors(measured: dict[str, list[dict[str, Any]]]) -> None:
-    print(
-        "| task | costs inside their interval | rewards inside theirs | error of cost, models | fitted Q evaluation |"
-    )
+def print_errors(measured: dict[str, dict[str, Any]]) -> None:
+    print("| task | costs below their bound | rewards inside their interval | mean cost | mean error of cost |")
     print("|---|---|---|---|---|")
-    for name, records in measured.items():
-        true = np.array([[truth["cost"] for truth in record["verification"]["truths"]] for record in records])
-        curves = [record["calibration"]["curve"] for record in records]
-        models = np.array([[point["cost"]["mean"] for point in curve] for curve in curves])
-        fitted = np.array([[point["fitted_cost"] for point in curve] for curve in curves])
-        shares = [
-            np.mean([record["verification"][f"{signal}_coverage"] for record in records])
-            for signal in ("cost", "reward")
-        ]
-        errors = [np.abs(predicted - true).mean() for predicted in (models, fitted)]
-        print(f"| {name} | {shares[0]:.0%} | {shares[1]:.0%} | {errors[0]:.1f} | {errors[1]:.1f} |")
+    for task, methods in measured.items():
+        pairs = [(estimate(methods, row), row) for row in list_played(methods)]
+        costs = np.array([np.mean(row["costs"]) for _, row in pairs])
+        returns = np.array([np.mean(row["returns"]) for _, row in pairs])
+        said = {name: np.array([each[name] for each, _ in pairs]) for name in pairs[0][0]}
+        inside = (said["return_low"] <= returns) & (returns <= said["return_high"])
+        print(
+            f"| {task} | {np.mean(costs <= said['high'] + 1e-6):.0%} | {inside.mean():.0%} | {costs.mean():.1f} | "
+            f"{np.abs(said['cost'] - costs).mean():.1f} |"
+        )
+
+
+def list_played(methods: dict[str, Any]) -> Rows:
+    """Every policy and seed once, whichever budgets it was chosen for."""
+    rows = [row for name in ("lspc", "choose") for row in methods[name]["rows"] if row["costs"]]
+    return list({(row["eps"], row["seed"]): row for row in rows}.values())
+
+
+def find_best(played: Rows, seed: int, budget: float) -> float | None:
+    """The highest return of a seed's policies that truly keep the budget."""
+    fitting = [row for row in played if row["seed"] == seed and np.mean(row["costs"]) <= budget]
+    return max((float(np.mean(row["returns"])) for row in fitting), default=None)
+
+
+def estimate(methods: dict[str, Any], row: dict[str, Any]) -> dict[str, float]:
+    """What was said of a policy; between two of the eps that were estimated, in proportion."""
+    [curve] = [each["curve"] for each in methods["choose"]["rows"] if "curve" in each and each["seed"] == row["seed"]]
+    names = ("cost", "low", "high", "return", "return_low", "return_high")
+    if row["eps"] is None:
+        [found] = [point for point in curve if point["policy"] == "LSPC-S"]
+        return {name: found[name] for name in names}
+    points = sorted((point for point in curve if point["policy"] == "LSPC-O"), key=lambda point: point["eps"])
+    at = [point["eps"] for point in points]
+    return {name: float(np.interp(row["eps"], at, [point[name] for point in points])) for name in names}
 
 
 if __name__ == "__main__":

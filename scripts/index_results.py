@@ -53,9 +53,12 @@ FILES = {
     "harddense/data.json": PROFILE._replace(version="0.2.0"),
     "*/data.json": PROFILE,
     "safety/*.json": Kind("LSPC at each budget by itself, three training seeds", SAFETY, "0.3.0.dev0"),
-    "safety-change-9/*.json": Kind("the same before change 10 of docs/lspc.md", SAFETY, "0.3.0.dev0"),
+    "safety-fallback/*.json": Kind("the same with a fallback to LSPC-S that was dropped", SAFETY, "0.3.0.dev0"),
+    "safety-quarter/*.json": Kind("the same with more careful episodes, dropped", SAFETY, "0.3.0.dev0"),
+    "safety-change-10/*.json": Kind("the same before change 11 of docs/lspc.md", SAFETY, "0.3.0.dev0"),
+    "safety-change-9/*.json": Kind("the same before change 10", SAFETY, "0.3.0.dev0"),
     "safety-shorter/*.json": Kind("the same with a quarter of the updates", SAFETY, "0.3.0.dev0"),
-    "safety-fixed-divergence/*.json": Kind("the same before change 9 of docs/lspc.md", SAFETY, "0.3.0.dev0"),
+    "safety-fixed-divergence/*.json": Kind("the same before change 9", SAFETY, "0.3.0.dev0"),
     "calibration/*.guard.json": Kind(
         "LSPC-O with and without the guard",
         "lspc evaluate runs/{task}/lspc --policies LSPC-O --actions deterministic --restrictions 1 1.5 2 "
@@ -68,11 +71,6 @@ FILES = {
     "calibration/estimators.json": Kind(
         "standard off-policy estimators beside ours on plants whose truth is known",
         "python scripts/estimators.py measure",
-    ),
-    "calibration/*-[012].json": Kind(
-        "eps chosen from data, checked in the simulator; one training seed",
-        "lspc calibrate runs/TASK/run --seed SEED --budget ... --verify --episodes 20 --json",
-        "0.3.0.dev0",
     ),
     "calibration/*.json": Kind(
         "eps chosen from data, checked in the simulator",
@@ -99,6 +97,9 @@ FILES = {
     ),
     "streaming.json": Kind("training on 20 GB with 4 GB of memory", "python benchmarks/streaming.py"),
     "growth.json": Kind("time and memory against sizes", "python benchmarks/growth.py"),
+    "presets-*.json": Kind("five training seeds of three presets: dead critics", "python scripts/presets.py"),
+    "threads.json": Kind("one thread for each seed against all cores", "python benchmarks/threads.py"),
+    "streaming-1e8.json": Kind("training on 10^8 rows with 2 GB of memory", "python benchmarks/streaming.py"),
     "soak.json": Kind("counts of the last soak", "python scripts/soak.py"),
     "sweep.json": Kind("what a sweep costs", "python benchmarks/sweep.py --rounds 8", "0.2.0"),
     "search-*.json": Kind("LSPC-O with and without its search", "python scripts/search.py"),

@@ -2,7 +2,7 @@
 
     python scripts/safety.py --data runs --out results/safety --tasks BallCircle BallRun
     python scripts/safety.py --out results/safety --table
-    python scripts/safety.py --out results/safety results/safety-change-9 --figure docs/figures/safety.png
+    python scripts/safety.py --out results/safety results/safety-change-10 --figure docs/figures/safety.png
 
 Reads DATA/TASK/data.hdf5 (`lspc collect`; the bundled file where there is none for BallCircle), trains in folders
 beside it, plays, and keeps every episode's return and cost in OUT/TASK.json; what that file holds already is not done
@@ -26,7 +26,7 @@ from lspc import data, evaluation, files
 from lspc.algos.lspc import Config
 from lspc.algos.parts.admission import restriction_for
 from lspc.calibration.choosing import explain_lack
-from lspc.calibration.comparing import Candidate, estimate_policies
+from lspc.calibration.comparing import Candidate, estimate_policies, mark_fitting
 from lspc.calibration.pipeline import fit_evaluator
 from lspc.data import bundled_file
 from lspc.policy import load_policy
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="draw what is recorded: return against cost")
     chosen = parser.parse_args()
     if chosen.table or chosen.figure:
-        found = [[path for out in chosen.out if (path := out / f"{name}.json").exists()] for name in TASKS]
+        found = [[path for out in chosen.out if (path := out / f"{name}.json").exists()] for name in chosen.tasks]
         records = [files.read_json(paths[0]) for paths in found if paths]
         print_table(records) if chosen.table else draw(records, chosen.figure)
         return
@@ -134,7 +134,7 @@ def chosen_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, ch
     run, rows = folder / "run", []
     evaluator = fit_evaluator(dataset.scale_actions(), held_out=chosen.hold_out)
     for seed in chosen.seeds:
-        candidates = estimate_policies(evaluator, load_policy(run, seed=seed), "run", budget=0.0)
+        candidates = estimate_policies(evaluator, load_policy(run, seed=seed), "run")
         rows.append({"policy": "estimates", "seed": seed, "eps": None, "budgets": [], "returns": [], "costs": [],
                      "curve": [list_estimate(each) for each in candidates]})  # fmt: skip
         played: dict[float | None, dict[str, Any]] = {}
@@ -156,14 +156,8 @@ def chosen_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, ch
 
 
 def find_best(candidates: list[Candidate], budget: float) -> Candidate | None:
-    """LSPC-O's eps count from the smallest up to the first that does not fit."""
-    fitting, goes_on = [], True
-    for each in candidates:
-        fits = each.cost.high <= budget
-        goes_on = goes_on and (fits or each.policy != "LSPC-O")
-        if fits and (goes_on or each.policy == "LSPC-S"):
-            fitting.append(each)
-    fitting = [each for each in fitting if each.policy in ("LSPC-O", "LSPC-S")]
+    """Of LSPC-O and LSPC-S."""
+    fitting = [each for each in mark_fitting(candidates, budget) if each.fits and each.policy in ("LSPC-O", "LSPC-S")]
     return max(fitting, key=lambda each: each.reward.mean) if fitting else None
 
 
@@ -204,10 +198,13 @@ def play(run: Path, task: Task, chosen: argparse.Namespace, **options: Any) -> R
 
 
 def print_table(records: list[dict[str, Any]]) -> None:
-    """One line for each task and budget: return, share of the best episode within it, cost by seed, episodes over."""
+    """One line for each task and budget: return, share of the best episode within it, cost by seed, episodes over.
+
+    Columns that nothing is recorded for are left out.
+    """
     columns = ("task", "LSPC's updates", "budget", "best episode", "LSPC-O, default eps", "LSPC-O, eps of the record",
                "LSPC-O, largest eps kept", "chosen by `lspc choose`", "LSPC-S", *BASELINES.values())  # fmt: skip
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    lines: list[list[str]] = []
     for record in records:
         rows = [row for made in record["methods"].values() for row in made["rows"]]
         updates = f"{record['methods']['lspc']['steps']:,}"
@@ -227,7 +224,10 @@ def print_table(records: list[dict[str, Any]]) -> None:
                 found = [row for row in rows if row["policy"].startswith(policy)]
                 found = found if policy == "LSPC-S" else [row for row in found if budget in row["budgets"]]
                 cells.append(describe_cell(found, best, budget) if found else "-")
-            print(f"| {record['task']} | {updates} | {name} | {best:.4g} | {' | '.join(cells)} |")
+            lines.append([record["task"], updates, name, f"{best:.4g}", *cells])
+    kept = [i for i in range(len(columns)) if any(line[i] != "-" for line in lines)]
+    for line in (columns, ["---"] * len(columns), *lines):
+        print(f"| {' | '.join(line[i] for i in kept)} |")
 
 
 def draw(records: list[dict[str, Any]], out: Path) -> None:

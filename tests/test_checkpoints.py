@@ -76,6 +76,23 @@ def test_missing_and_extra_arrays_and_other_types_are_refused(tmp_path: Path) ->
         checkpoints.read(path, one)
 
 
+def test_a_file_whose_hash_became_unreadable_does_not_pass_for_an_earlier_version(tmp_path: Path) -> None:
+    path, tree = tmp_path / "a.safetensors", {"a": jnp.zeros(2)}
+    checkpoints.write(path, tree, {"step": 250})
+    content = path.read_bytes()
+    for entry in (b"sha256", checkpoints.SEALED.encode()):
+        path.write_bytes(content[:-1].replace(entry, b"#" + entry[1:]) + b"\x01")
+        with pytest.raises(UserError, match=r"a\.safetensors: damaged, or not written by lspc"):
+            checkpoints.read(path, tree)
+
+
+def test_a_file_of_an_earlier_version_has_no_hash(tmp_path: Path) -> None:
+    path, tree = tmp_path / "a.safetensors", {"a": np.arange(2, dtype=np.float32)}
+    save_file(tree, path, {checkpoints.UNSEALED: '{"step": 250}'})
+    np.testing.assert_array_equal(checkpoints.read(path, tree)["a"], tree["a"])
+    assert checkpoints.read_facts(path) == {"step": 250}
+
+
 @pytest.mark.parametrize("keep", [0, 5, 40, -1])
 def test_a_cut_off_file_is_refused(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "a.safetensors"

@@ -20,7 +20,10 @@ from lspc.errors import UserError
 
 Tree = TypeVar("Tree")
 HASH = "sha256"
-"""The fact that is the hash of the arrays; files of earlier versions have none."""
+"""The fact that is the hash of the arrays."""
+SEALED, UNSEALED = "lspc-sealed", "lspc"
+"""The header's entry of facts with a hash, and of those of earlier versions, which may have none. Two names, so that
+a file whose hash has become unreadable does not pass for one of an earlier version."""
 
 
 def _hash_arrays(arrays: Mapping[str, np.ndarray]) -> str:
@@ -44,7 +47,7 @@ def _is_arraylike(leaf: Any) -> bool:
 def write(path: str | Path, tree: Any, facts: dict[str, Any]) -> None:
     arrays = {name: np.asarray(leaf) for name, leaf in arrays_by_path(tree).items()}
     # One entry, since several would come in any order, and equal trees give equal bytes.
-    content = save(arrays, metadata={"lspc": json.dumps({**facts, HASH: _hash_arrays(arrays)})})
+    content = save(arrays, metadata={SEALED: json.dumps({**facts, HASH: _hash_arrays(arrays)})})
     with files.atomic_path(path) as temporary:
         temporary.write_bytes(content)
 
@@ -58,10 +61,11 @@ def read_facts(path: str | Path) -> dict[str, Any]:
 def _read_header(path: str | Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="numpy") as file:
-            facts = json.loads((file.metadata() or {})["lspc"])
-            if not isinstance(facts, dict):
-                raise ValueError("its facts are no object")
-            return facts
+            entries = file.metadata() or {}
+        facts = json.loads(entries[SEALED if SEALED in entries else UNSEALED])
+        if not isinstance(facts, dict) or (SEALED in entries and HASH not in facts):
+            raise ValueError("its facts are incomplete")
+        return facts
     except (SafetensorError, OSError, KeyError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: damaged, or not written by lspc ({error}); delete it or name another") from error
 

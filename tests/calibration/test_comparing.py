@@ -9,7 +9,7 @@ from helpers.data import small_dataset
 
 from lspc import algos, training
 from lspc.calibration.choosing import Estimate
-from lspc.calibration.comparing import choose_policy, estimate_policies
+from lspc.calibration.comparing import choose_policy, estimate_policies, mark_fitting
 from lspc.calibration.families import PolicyFamily
 from lspc.calibration.pipeline import OffPolicyEvaluator, fit_evaluator
 from lspc.data import Dataset
@@ -39,13 +39,14 @@ def evaluator(dataset: Dataset) -> OffPolicyEvaluator:
 
 
 def test_every_policy_of_every_method_is_judged(runs: list[Path], evaluator: OffPolicyEvaluator) -> None:
-    lspc, bc, cdt = (estimate_policies(evaluator, load_policy(run), run.name, 1e6) for run in runs)
+    lspc, bc, cdt = (estimate_policies(evaluator, load_policy(run), run.name) for run in runs)
     assert [each.policy for each in lspc] == ["LSPC-O"] * 21 + ["LSPC-S", "CVAE"]
     assert [each.restriction for each in lspc][:21:20] == [0.02, 2.0]
     assert all(each.restriction is None for each in (*bc, *cdt))
     for each in (*lspc, *bc, *cdt):
         assert 0 <= each.cost.low <= each.cost.mean <= each.cost.high <= 50
-        assert each.fits
+        assert not each.beyond
+    assert all(each.fits for each in mark_fitting(lspc, 1e6))
     assert len({each.reward.mean for each in (*lspc, *bc, *cdt)}) > 20
 
 
@@ -58,13 +59,18 @@ class Rising(OffPolicyEvaluator):
 
 
 def test_eps_count_up_to_the_first_that_does_not_fit(runs: list[Path], evaluator: OffPolicyEvaluator) -> None:
-    found = estimate_policies(Rising(*evaluator), load_policy(runs[0]), "lspc", 4.0)[:21]
-    assert [each.fits for each in found] == [place <= 4 for place in range(21)]
+    found = estimate_policies(Rising(*evaluator), load_policy(runs[0]), "lspc")
+    assert [each.fits for each in mark_fitting(found, 4.0)[:21]] == [place <= 4 for place in range(21)]
+    assert [each.fits for each in mark_fitting(found, 4.0)[21:]] == [
+        True,
+        True,
+    ]  # LSPC-S and CVAE count by themselves
 
 
 def test_what_leaves_the_data_fits_no_budget(runs: list[Path], evaluator: OffPolicyEvaluator) -> None:
     strict = evaluator._replace(reach=-1.0)
-    assert not any(each.fits for run in runs[:2] for each in estimate_policies(strict, load_policy(run), "run", 1e6))
+    found = [estimate_policies(strict, load_policy(run), "run") for run in runs[:2]]
+    assert not any(each.fits for some in found for each in mark_fitting(some, 1e6))
 
 
 @pytest.mark.usefixtures("unlimited_reach")

@@ -129,8 +129,9 @@ def update(state: State, batch: Batch | RecordedBatch, key: PRNGKeyArray) -> tup
     cvae, cvae_metrics = update_cvae(state.cvae, *taught, cvae_key, config)
 
     # The encoder seeks the rewarding ones through this step's decoder, which passes gradients on but does not learn.
-    lesson = fall_back(shown, critics, weights.encoder, cvae.net.decoder, config)
-    encoder, encoder_metrics = update_encoder(state.encoder, cvae.net.decoder, *lesson, encoder_key, config)
+    encoder, encoder_metrics = update_encoder(
+        state.encoder, cvae.net.decoder, shown, weights.encoder, encoder_key, config
+    )
     state = advance(state, critics, cvae, encoder)
     return state, collect_metrics(critics, weights, cvae_metrics, encoder_metrics)
 
@@ -291,28 +292,6 @@ def update_cvae(
     )  # fmt: skip
 
 
-def fall_back(
-    shown: Shown, critics: CriticOutputs, weights: Float[Array, " batch"], decoder: MLP, config: Config
-) -> tuple[Shown, Float[Array, " batch"]]:
-    """In a share of the encoder's batch, states of all data, where LSPC-O shall do as LSPC-S does.
-
-    Where admitted episodes have been they outweigh this; elsewhere nothing else would tell LSPC-O what to do. It
-    counts less the larger eps is.
-    """
-    count = int(config.fallback_share * weights.size)
-    if shown.flatness is None or count == 0:
-        return shown, weights
-    observations = critics.observations[:count]
-    actions = jax.lax.stop_gradient(decode(decoder, observations, jnp.zeros((count, config.latent_dim))))
-    mixed = shown.critics._replace(
-        observations=jnp.concatenate([observations, shown.critics.observations[count:]]),
-        actions=jnp.concatenate([actions, shown.critics.actions[count:]]),
-    )
-    largest = largest_restriction(config) or config.restriction
-    counted = jnp.concatenate([1.0 - shown.restrictions[:count] / largest, weights[count:]])
-    return shown._replace(critics=mixed), counted
-
-
 def encoder_loss(
     encoder: MLP,
     decoder: MLP,
@@ -457,8 +436,9 @@ def update_sweep(
             taught = teach_careful(state, batch, critics, weights.cvae)
             cvaes[shared] = update_cvae(state.cvae, *taught, cvae_key, config)
         cvae, cvae_metrics = cvaes[shared]
-        lesson = fall_back(shown, critics, weights.encoder, cvae.net.decoder, config)
-        encoder, encoder_metrics = update_encoder(state.encoder, cvae.net.decoder, *lesson, encoder_key, config)
+        encoder, encoder_metrics = update_encoder(
+            state.encoder, cvae.net.decoder, shown, weights.encoder, encoder_key, config
+        )
         state = advance(state, critics, cvae, encoder)
         updated.append((state, collect_metrics(critics, weights, cvae_metrics, encoder_metrics)))
     states, metrics = zip(*updated, strict=True)

@@ -6,7 +6,7 @@ is underrated, and nothing here corrects for their number.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,9 @@ class Candidate:
     """LSPC-O's eps."""
     cost: Interval
     reward: Interval
-    fits: bool
+    beyond: bool
+    """Whether it leaves what the data know."""
+    fits: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,23 +78,18 @@ def choose_policy(
         config=dynamics.Config(updates=updates), on_progress=on_progress,
     )  # fmt: skip
     lacking = explain_lack(data.cost_returns.tolist(), budget, evaluator.cost_margin.unit)
-    candidates = tuple(
-        candidate
-        for run in opened
-        for candidate in estimate_policies(evaluator, load_policy(run.path, seed=seed), run.name, budget)
-    )
+    estimates = [estimate_policies(evaluator, load_policy(run.path, seed=seed), run.name) for run in opened]
+    candidates = tuple(candidate for some in estimates for candidate in mark_fitting(some, budget))
     fitting = [candidate for candidate in candidates if candidate.fits]
     best = None if lacking else max(fitting, key=lambda candidate: candidate.reward.mean, default=None)
     return Comparison(budget, best, candidates, lacking or explain(best, candidates))
 
 
-def estimate_policies(
-    evaluator: OffPolicyEvaluator, policy: TrainedPolicy, name: str, budget: float
-) -> list[Candidate]:
-    """Every policy in one run."""
+def estimate_policies(evaluator: OffPolicyEvaluator, policy: TrainedPolicy, name: str) -> list[Candidate]:
+    """Every policy in one run; LSPC-O from its smallest eps upward."""
 
-    def describe(variant: str, eps: float | None, told: Estimate, fits: bool) -> Candidate:
-        return Candidate(name, policy.card["method"], variant, eps, told.cost, told.reward, fits)
+    def describe(variant: str, eps: float | None, told: Estimate) -> Candidate:
+        return Candidate(name, policy.card["method"], variant, eps, told.cost, told.reward, told.beyond)
 
     found, net = [], policy.net
     for variant in net.variants:
@@ -100,14 +97,22 @@ def estimate_policies(
             family = LspcFamily(net)
             low, high = family.range
             grid = np.linspace(low, high, POINTS if low < high else 1)
-            fits = True
-            for eps, told in zip(grid, evaluator.estimate(family, grid), strict=True):
-                fits = fits and not told.beyond and told.cost.high <= budget
-                found.append(describe(variant, round(float(eps), 6), told, fits))
+            told = evaluator.estimate(family, grid)
+            found += [describe(variant, round(float(eps), 6), each) for eps, each in zip(grid, told, strict=True)]
         else:
-            told = evaluator.estimate(OnePolicy(net, variant), np.zeros(1))[0]
-            found.append(describe(variant, None, told, not told.beyond and told.cost.high <= budget))
+            found.append(describe(variant, None, evaluator.estimate(OnePolicy(net, variant), np.zeros(1))[0]))
     return found
+
+
+def mark_fitting(candidates: Sequence[Candidate], budget: float) -> list[Candidate]:
+    """Those of one run; of LSPC-O's eps only those before the first that does not fit."""
+    marked, goes_on = list[Candidate](), True
+    for each in candidates:
+        fits = not each.beyond and each.cost.high <= budget
+        if each.restriction is not None:
+            goes_on = fits = goes_on and fits
+        marked.append(replace(each, fits=fits))
+    return marked
 
 
 def explain(best: Candidate | None, candidates: Sequence[Candidate]) -> str:

@@ -41,14 +41,27 @@ def test_a_level_admits_what_it_can_afford_and_never_too_few() -> None:
         assert chances[level].sum() == pytest.approx(1.0, abs=1e-5)
         charges = stretches.costs + max(0.0, 1 - place / admission.CAREFUL) * stretches.usual
         own = [charges[stretches.owners == episode] for episode in range(len(costs))]
-        least = np.sort([each.sum() for each in own])[admission.FEWEST - 1]
-        cap = max(max(place**3, admission.NEARLY_FREE) * np.quantile(costs, 0.95), least)
+        costly = float(np.quantile(costs, 0.95))
+        cap = max(place**3 * costly, admission.careful_cap(np.array([each.sum() for each in own]), costly))
         for episode, each in enumerate(own):
             if chances[level, episode] > 1e-7:
                 remaining = stretches.remaining[stretches.owners == episode] / dataset.lengths[episode]
                 endings = [(each[i:].sum(), share) for i, share in enumerate(remaining) if share >= 0.5]
                 assert any(cost <= cap * share + 1e-6 for cost, share in endings)
         assert np.sum(chances[level] > 0) >= admission.FEWEST - 2  # the least rewarding may be drawn hardly ever
+
+
+@pytest.mark.parametrize(
+    ("totals", "cap"),
+    [
+        (np.arange(200.0), 19.9),  # a tenth
+        (np.arange(20.0), 9.0),  # ten in any case
+        (np.zeros(100), 1.0),  # all that are nearly free
+        (np.arange(3.0), 2.0),
+    ],
+)
+def test_careful_are_the_cheapest_tenth_and_what_is_nearly_free(totals: np.ndarray, cap: float) -> None:
+    assert admission.careful_cap(totals, costly=50.0) == pytest.approx(cap)
 
 
 def test_the_longest_cheap_ending_of_an_episode_is_admitted_with_the_way_back_to_it() -> None:

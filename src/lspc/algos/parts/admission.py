@@ -35,7 +35,7 @@ WAY_BACK = 4
 CHEAPEST, NEARLY_FREE = 0.1, 0.02
 """Careful are the cheapest tenth of the episodes, and all that cost at most this share of a costly one."""
 FEWEST = 10
-"""Episodes, or 3 % of them, that even the smallest eps admits: the cheapest."""
+"""Episodes that are careful in any case."""
 
 
 class Admission(NamedTuple):
@@ -57,15 +57,14 @@ def admit(dataset: Dataset, share: float) -> Admission:
 
     At eps 0 all of them alike, and each charged with what its states usually cost: nothing tempts there.
     """
-    stretches, episodes = divide(dataset), len(dataset.lengths)
+    stretches = divide(dataset)
     costly = float(np.quantile(dataset.cost_returns, COSTLY))
-    fewest = min(max(FEWEST, int(np.ceil(0.03 * episodes))), episodes)
     levels: list[tuple[NDArray[Any], ...]] = []
     for place in (np.arange(LEVELS) + 0.5) / LEVELS:
         care = max(0.0, 1.0 - place / CAREFUL)
         charges = stretches.costs + care * stretches.usual
         totals = np.bincount(stretches.owners, charges)
-        cap = max(max(place**POWER, NEARLY_FREE) * costly, np.sort(totals)[fewest - 1])
+        cap = max(place**POWER * costly, careful_cap(totals, costly))
         endings = find_endings(stretches, charges, cap)
         counts = prefer_rewarding(endings.returns, endings.admitted, share + care * (1.0 - share)) * endings.lengths
         levels.append((np.cumsum(counts / counts.sum()), endings.starts, endings.lengths))
@@ -79,11 +78,17 @@ def admit(dataset: Dataset, share: float) -> Admission:
     )
 
 
+def careful_cap(totals: NDArray[Any], costly: float) -> float:
+    """What a careful episode is charged at most, where `totals` are the charges of all."""
+    few = np.sort(totals)[min(FEWEST, len(totals)) - 1]
+    return float(max(few, np.quantile(totals, CHEAPEST), NEARLY_FREE * costly))
+
+
 def admit_careful(stretches: Stretches, costly: float) -> tuple[NDArray[Any], ...]:
     """The cheapest, charged in full with what their states usually cost, whatever they return."""
     charges = stretches.costs + stretches.usual
-    cheapest = float(np.quantile(np.bincount(stretches.owners, charges), CHEAPEST))
-    endings = find_endings(stretches, charges, max(cheapest, NEARLY_FREE * costly))
+    cap = careful_cap(np.bincount(stretches.owners, charges), costly)
+    endings = find_endings(stretches, charges, cap)
     counts = endings.admitted * endings.lengths
     return np.cumsum(counts / counts.sum()), endings.starts, endings.lengths
 

@@ -42,8 +42,6 @@ class Config:
     """Share of the safety gained by reference_share that LSPC-O may give back for reward."""
     record_share: float | None = 0.25
     """LSPC-O imitates episodes cheap enough for its eps, mostly this best share of them; none: single actions."""
-    fallback_share: float = 0.125
-    """Share of LSPC-O's batch drawn from all states: where no admitted episode has been, it does as LSPC-S does."""
     search: float = 0.0
     """Weight of the critics' values of LSPC-O's own actions, beside the imitation loss; 0: none."""
     caution: float = 4.0
@@ -89,7 +87,7 @@ class Config:
 
 RENAMED = {"clamp_value_in_loss": "released_critics", "scale_rewards": "scale_signals"}
 """Settings that runs of earlier versions know by another name."""
-ADDED: dict[str, Any] = {"record_share": None, "averaging": None, "zero_share": 0.0, "fallback_share": 0.0}
+ADDED: dict[str, Any] = {"record_share": None, "averaging": None, "zero_share": 0.0}
 """Settings that runs of earlier versions do not know, as they were then."""
 AS_PRINTED: dict[str, Any] = {
     "steps": 1_000_000,
@@ -106,7 +104,6 @@ AS_PRINTED: dict[str, Any] = {
     "reward_share": None,
     "reference_share": None,
     "record_share": None,
-    "fallback_share": 0.0,
     "averaging": None,
     "kl_weight": 0.5,
     "zero_share": 0.0,
