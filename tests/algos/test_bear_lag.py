@@ -80,11 +80,12 @@ def test_the_budget_becomes_a_discounted_sum() -> None:
 def test_on_the_ring_it_keeps_the_budget_and_stays_near_the_data(tmp_path: Path) -> None:
     learned = RingRun(
         tmp_path, "bear_lag", steps=1250, batch_size=128, budget=2.0, hidden=(32, 32), cvae_hidden=(32, 32),
-        target_rate=0.05,
+        target_rate=0.05, seeds=(0, 1, 2),
     )  # fmt: skip
     assert learned.metrics["policy/mmd"][-1] < 0.06
     assert learned.metrics["lagrangian/multiplier"].max() > 0.01
     assert abs(learned.metrics["lagrangian/excess"][-1]) < 0.5
-    reward, cost = learned.measure()
-    assert cost < 4  # it hovers around the budget; the data's mean is 13
+    # It hovers around the budget, and where one seed ends depends on the processor's rounding; the data's mean is 13.
+    reward, cost = np.median([learned.measure(seed=seed) for seed in (0, 1, 2)], axis=0)
+    assert cost < 4
     assert reward > 0.5

@@ -238,6 +238,6 @@ class RingRun:
         rows = files.read_jsonl(self.run / "metrics.jsonl")
         self.metrics = {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
 
-    def measure(self, *, sampled: bool = False) -> tuple[float, float]:
+    def measure(self, *, seed: int = 0, sampled: bool = False) -> tuple[float, float]:
         """Reward in parts of the safe optimum's, and cost of 20 steps."""
-        return measure(self.run, load_policy(self.run).variant, sampled=sampled)
+        return measure(self.run, load_policy(self.run).variant, seed=seed, sampled=sampled)

@@ -80,8 +80,8 @@ def ring_data() -> Dataset:
     return Dataset(**flat, terminated=np.zeros_like(truncated), truncated=truncated)
 
 
-def measure(run: Path, variant: str, *, sampled: bool = False) -> tuple[float, float]:
+def measure(run: Path, variant: str, *, seed: int = 0, sampled: bool = False) -> tuple[float, float]:
     """Reward in parts of the safe optimum's, and cost: means over 200 fresh cars."""
-    policy, rng = lspc.load_policy(run, variant=variant), np.random.default_rng(1)
+    policy, rng = lspc.load_policy(run, variant=variant, seed=seed), np.random.default_rng(1)
     result, best = drive(lambda o: policy.act(o, rng if sampled else None), 200, 9), drive(at_limit, 200, 9)
     return float(result.returns.mean() / best.returns.mean()), float(result.cost_returns.mean())
