@@ -15,22 +15,28 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 
 import lspc
 from lspc import data, evaluation, files
+from lspc.algos import cdt
 from lspc.algos.lspc import Config
 from lspc.algos.parts.admission import restriction_for
 from lspc.calibration.choosing import explain_lack
 from lspc.calibration.comparing import Candidate, estimate_policies, mark_fitting
 from lspc.calibration.pipeline import fit_evaluator
 from lspc.data import bundled_file
-from lspc.policy import load_policy
+from lspc.policy import TrainedPolicy, load_policy
 from lspc.report import drawing
+from lspc.sims.pool import Pool
 from lspc.tasks import Task, get_task
 
 TASKS = (
@@ -85,7 +91,7 @@ def measure_task(task: Task, chosen: argparse.Namespace) -> None:
     for method in chosen.methods:
         if method in record["methods"]:
             continue
-        runs = {"lspc": lspc_runs, "choose": chosen_runs}.get(method, baseline_runs)
+        runs = {"lspc": lspc_runs, "choose": chosen_runs, "cdt": cdt_runs}.get(method, baseline_runs)
         rows = runs(method, dataset, task, chosen.data / task.name, chosen)
         record["methods"][method] = {
             "lspc_version": lspc.__version__,
@@ -177,6 +183,33 @@ def baseline_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, 
             dataset, out, algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps, budget=float(budget)
         )
         rows += [{**row, "budgets": [budget]} for row in play(run, task, chosen)]
+    return rows
+
+
+def cdt_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
+    """CDT learns from all episodes whatever it is asked for later, so one run is asked for every budget.
+
+    It is asked for the return of the best recorded episode within the budget, as a run of its own would be.
+    """
+    budgets = [float(b) for b in task.thresholds if (dataset.cost_returns <= b).any()]
+    run = lspc.train(
+        dataset, folder / method, algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps, budget=budgets[0]
+    )
+    rows: Rows = []
+    with Pool(task, workers=chosen.workers) as pool:
+        for seed, budget in product(chosen.seeds, budgets):
+            policy = load_policy(run, seed=seed)
+            net = policy.net
+            assert isinstance(net, cdt.CdtPolicy)
+            return_scale, cost_scale = cdt.scales(net.spec)
+            best = cdt.best_target(dataset, replace(net.config, budget=budget))
+            target = jnp.asarray([best / return_scale, budget / cost_scale], jnp.float32)
+            asked = TrainedPolicy(eqx.tree_at(lambda each: each.target, net, target), policy.variant, policy.card)
+            numbers = [evaluation.FIRST_EPISODE_SEED + i for i in range(chosen.episodes)]
+            played = pool.run(asked.for_episodes(sampled=False), numbers)
+            rows.append({"policy": "CDT", "eps": None, "seed": seed, "budgets": [budget],
+                         "returns": [round(each.reward_return, 3) for each in played],
+                         "costs": [round(each.cost_return, 3) for each in played]})  # fmt: skip
     return rows
 
 

@@ -17,7 +17,14 @@ from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import fitted_q, margins, pipeline, storage
 from lspc.calibration.choosing import FEWEST_NEAR, Calibration
 from lspc.calibration.families import LspcFamily
-from lspc.calibration.pipeline import OffPolicyEvaluator, calibrate, calibrate_policy, gather_starts, share_out
+from lspc.calibration.pipeline import (
+    OffPolicyEvaluator,
+    calibrate,
+    calibrate_policy,
+    find_frontier,
+    gather_starts,
+    share_out,
+)
 from lspc.data import Dataset
 from lspc.errors import UserError
 from lspc.policy import load_policy
@@ -92,14 +99,36 @@ def test_a_policy_leaves_the_data_by_its_states_or_by_its_cost() -> None:
     """Two models, one start: a reward of 1 and a cost of 3 each; its steps lead 0.1 beyond the range of the data."""
     none, nothing = margins.fit_cost_margin((), 1.0), cast(Any, None)
     evaluator = OffPolicyEvaluator(
-        nothing, (), none, none, 0.2, 3.0, starts=np.zeros((1, 1)), horizon=9, largest=9.0, seed=0
-    )
+        nothing, (), none, none, 0.2, 3.0, margins.Frontier.of(np.array([2.0]), np.zeros(1)), starts=np.zeros((1, 1)),
+        horizon=9, largest=9.0, seed=0,
+    )  # fmt: skip
     values = np.tile([1.0, 3.0], (2, 1, 1))
     assert evaluator._summarise(values, 0.1).cost.high == 3.0
     for other, strayed in ((evaluator, 0.3), (evaluator._replace(shown=2.9), 0.1), (evaluator, float("nan"))):
         told = other._summarise(values, strayed)
         assert told.beyond
         assert told.cost.high == max(told.tails.values()) == 9.0
+
+
+def test_who_earns_more_for_less_cost_than_any_episode_is_not_believed() -> None:
+    """Two models, one start: a reward of 1 and no cost; the only episode that returned as much cost 4."""
+    none, nothing = margins.fit_cost_margin((), 1.0), cast(Any, None)
+    shown = margins.Frontier.of(np.array([0.5, 3.0, 1.0]), np.array([0.0, 7.0, 4.0]))
+    evaluator = OffPolicyEvaluator(
+        nothing, (), none, none, 0.2, 3.0, shown, starts=np.zeros((1, 1)), horizon=9, largest=9.0, seed=0
+    )
+    for earned, least in ((0.5, 0.0), (0.6, 4.0), (1.0, 4.0), (2.0, 7.0), (3.1, 9.0)):
+        told = evaluator._summarise(np.tile([earned, 0.0], (2, 1, 1)), 0.1)
+        assert told.cost.high == least
+        assert set(told.tails.values()) == {least}
+        assert not told.beyond
+
+
+def test_the_frontier_is_of_whole_episodes_or_of_what_pieces_would_have_become() -> None:
+    whole = episodes_of([1.0] * FEWEST_NEAR)
+    length = int(whole.lengths.max())
+    assert find_frontier(whole, length).costs.tolist() == [1.0] * FEWEST_NEAR
+    assert find_frontier(whole, 2 * length).costs.tolist() == [2.0] * FEWEST_NEAR  # cut in the middle, all of them
 
 
 def check_sane(found: Calibration, dataset: Dataset) -> None:

@@ -12,7 +12,7 @@ it.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -121,6 +121,24 @@ def measure_shown(episode_costs: np.ndarray, largest: float) -> float:
     """
     number = max(FEWEST_COSTLY, round(COSTLIEST * len(episode_costs)))
     return max(largest, float(np.sort(episode_costs)[-number:].mean()))
+
+
+class Frontier(NamedTuple):
+    """What recorded episodes show to be possible: a return, and the least that an episode of it or more cost."""
+
+    returns: Float[np.ndarray, " episodes"]
+    """Ascending."""
+    costs: Float[np.ndarray, " episodes"]
+
+    @staticmethod
+    def of(returns: np.ndarray, costs: np.ndarray) -> "Frontier":
+        order = np.argsort(returns, kind="stable")
+        return Frontier(returns[order], np.minimum.accumulate(costs[order][::-1])[::-1])
+
+    def cheapest(self, earned: float) -> float:
+        """The least that an episode cost which returned so much; infinite where none did."""
+        place = int(np.searchsorted(self.returns, earned))
+        return float(self.costs[place]) if place < len(self.costs) else np.inf
 
 
 def measure_spread(values: Float[np.ndarray, "members starts"]) -> float:

@@ -16,7 +16,15 @@ from lspc.calibration import closed_loop, dynamics, fitted_q, storage
 from lspc.calibration.choosing import FEWEST_NEAR, RISKS, Calibration, Estimate, Point
 from lspc.calibration.familiarity import choose_landmarks
 from lspc.calibration.families import LspcFamily, PolicyFamily
-from lspc.calibration.margins import Margin, Replay, measure_margins, measure_reach, measure_shown, measure_spread
+from lspc.calibration.margins import (
+    Frontier,
+    Margin,
+    Replay,
+    measure_margins,
+    measure_reach,
+    measure_shown,
+    measure_spread,
+)
 from lspc.calibration.storage import GuardModels
 from lspc.data import Dataset
 from lspc.errors import UserError
@@ -71,6 +79,8 @@ class OffPolicyEvaluator(NamedTuple):
     """How far steps may lead beyond the range of the data, on average, before nothing can be said of a policy."""
     shown: float
     """The largest predicted cost that the data know enough of."""
+    frontier: Frontier
+    """Of recorded episodes: who is predicted to earn as much for less cost than any of them is not believed."""
     starts: np.ndarray
     """First observations of episodes."""
     horizon: int
@@ -89,15 +99,17 @@ class OffPolicyEvaluator(NamedTuple):
         beyond = not (strayed <= self.reach and min(cost, self.largest) <= self.shown)
         reward_spread, cost_spread = (measure_spread(values[..., signal]) for signal in (0, 1))
         around = self.cost_margin.around(cost, cost_spread)
-        high = self.largest if beyond else min(self.largest, around.high)
-        tails = {f"{risk:g}": self.largest if beyond else self._bound_tail(values[..., 1], risk) for risk in RISKS}
+        least = self.largest if beyond else self.frontier.cheapest(reward)
+        high = min(self.largest, max(least, around.high))
+        tails = {f"{risk:g}": max(least, self._bound_tail(values[..., 1], risk)) for risk in RISKS}
+        tails = {risk: min(self.largest, tail) for risk, tail in tails.items()}
         interval = replace(around, low=max(0.0, around.low), high=high)
         return Estimate(interval, self.reward_margin.around(reward, reward_spread), tails, beyond)
 
     def _bound_tail(self, costs: Float[np.ndarray, "members starts"], risk: float) -> float:
         """Of the cost that an episode exceeds with this chance."""
         each = np.quantile(costs, 1 - risk, axis=1, method="higher")
-        return min(self.largest, self.cost_margin.around(float(each.mean()), float(each.std(ddof=1))).high)
+        return self.cost_margin.around(float(each.mean()), float(each.std(ddof=1))).high
 
 
 def fit_evaluator(
@@ -125,8 +137,9 @@ def fit_evaluator(
     reach, shown = measure_reach(driven), measure_shown(dataset.cost_returns, largest)
     starts = gather_starts(dataset, horizon)
     return OffPolicyEvaluator(
-        models, replays, cost_margin, reward_margin, reach, shown, starts, horizon, horizon * largest, seed
-    )
+        models, replays, cost_margin, reward_margin, reach, shown, find_frontier(dataset, horizon), starts, horizon,
+        horizon * largest, seed,
+    )  # fmt: skip
 
 
 def calibrate(
@@ -179,9 +192,22 @@ def calibrate(
 def gather_starts(dataset: Dataset, horizon: int) -> np.ndarray:
     """First observations of whole episodes, if there are enough: a log that was cut where samples were lost goes on
     in the middle of an episode, from where no policy can be tried over all of its steps."""
-    last = np.array([episode.stop - 1 for episode in dataset.episodes])
-    whole = (dataset.lengths >= horizon) | dataset.terminated[last]
+    whole = are_whole(dataset, horizon)
     return dataset.initial_observations[whole] if whole.sum() >= FEWEST_NEAR else dataset.initial_observations
+
+
+def find_frontier(dataset: Dataset, horizon: int) -> Frontier:
+    """Of whole episodes, if there are enough; else of all, each as if it had gone on as it was."""
+    whole = are_whole(dataset, horizon)
+    if whole.sum() >= FEWEST_NEAR:
+        return Frontier.of(dataset.returns[whole], dataset.cost_returns[whole])
+    scale = horizon / dataset.lengths
+    return Frontier.of(dataset.returns * scale, dataset.cost_returns * scale)
+
+
+def are_whole(dataset: Dataset, horizon: int) -> Bool[np.ndarray, " episodes"]:
+    last = np.array([episode.stop - 1 for episode in dataset.episodes])
+    return (dataset.lengths >= horizon) | dataset.terminated[last]
 
 
 def share_out(dataset: Dataset, members: int, held_out: float, seed: int) -> Bool[np.ndarray, "members episodes"]:
