@@ -240,7 +240,8 @@ def print_table(records: list[dict[str, Any]]) -> None:
     lines: list[list[str]] = []
     for record in records:
         rows = [row for made in record["methods"].values() for row in made["rows"]]
-        updates = f"{record['methods']['lspc']['steps']:,}"
+        lspc_made = record["methods"].get("lspc")
+        updates = f"{lspc_made['steps']:,}" if lspc_made else "-"
         searching = group_by_eps(row for row in rows if row["policy"] == "LSPC-O")
         for name, best in record["data"]["best_within"].items():
             budget = float(name)
