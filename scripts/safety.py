@@ -139,16 +139,17 @@ def chosen_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, ch
     """
     run, rows = folder / "run", []
     evaluator = fit_evaluator(dataset.scale_actions(), held_out=chosen.hold_out)
+    replays = [[round(each.predicted_cost, 2), round(each.cost, 2)] for each in evaluator.replays]
     for seed in chosen.seeds:
         candidates = estimate_policies(evaluator, load_policy(run, seed=seed), "run")
         rows.append({"policy": "estimates", "seed": seed, "eps": None, "budgets": [], "returns": [], "costs": [],
-                     "curve": [list_estimate(each) for each in candidates]})  # fmt: skip
+                     "curve": [list_estimate(each) for each in candidates], "doubt": evaluator.doubt,
+                     "replays": replays})  # fmt: skip
         played: dict[float | None, dict[str, Any]] = {}
         for budget in (task.thresholds[0] / 2, *task.thresholds):
             unit = evaluator.cost_margin.unit
-            best = (
-                None if explain_lack(dataset.cost_returns.tolist(), budget, unit) else find_best(candidates, budget)
-            )
+            lacking = evaluator.doubt or explain_lack(dataset.cost_returns.tolist(), budget, unit)
+            best = None if lacking else find_best(candidates, budget)
             if best is None:
                 rows.append({"policy": "chosen", "seed": seed, "eps": None, "budgets": [budget], "returns": [],
                              "costs": []})  # fmt: skip

@@ -12,12 +12,14 @@ from pathlib import Path
 import helpers.environment
 import helpers.fewer_programs
 import helpers.strict  # before anything of lspc, which it checks as it is imported
+import numpy as np
 import pytest
 from helpers import needs
 from helpers.cli import Cli, call_in_new_process, call_in_process
 from helpers.data import small_dataset
 
 from lspc.calibration import pipeline
+from lspc.calibration.margins import Frontier
 from lspc.data import Dataset, save
 from lspc.report import drawing
 
@@ -57,10 +59,14 @@ def cli_process() -> Cli:
 
 @pytest.fixture(scope="module")
 def unlimited_reach() -> Iterator[None]:
-    """Models that have learned for twenty steps stray beyond the data: here no policy is refused for it."""
+    """Models that have learned for twenty steps know little: here no policy is refused for it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "measure_reach", lambda driven: float("inf"))
         patch.setattr(pipeline, "measure_shown", lambda costs, largest: float("inf"))
+        patch.setattr(
+            pipeline, "find_frontier", lambda dataset, horizon: Frontier.of(np.array([np.inf]), np.zeros(1))
+        )
+        patch.setattr(pipeline, "find_doubt", lambda driven: "")
         yield
 
 

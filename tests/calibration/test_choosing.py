@@ -54,6 +54,11 @@ def test_data_without_episodes_near_the_budget_cannot_tell() -> None:
     assert made(episode_costs=(*cheap, *costly)).choose(1e4).restriction == 2.0
 
 
+def test_models_that_are_in_doubt_choose_nothing_for_any_budget() -> None:
+    choice = made(doubt="the models know nothing").choose(1e6)
+    assert (choice.restriction, choice.why) == (None, "the models know nothing")
+
+
 @pytest.mark.parametrize("budget", [-0.1, float("nan"), float("inf"), float("-inf")])
 def test_a_budget_that_makes_no_sense_is_refused(budget: float) -> None:
     with pytest.raises(UserError, match="a budget must be a number of 0 or more, not"):

@@ -90,3 +90,29 @@ def test_the_data_know_of_costs_as_high_as_their_costliest_episodes() -> None:
     assert margins.measure_shown(np.arange(100.0), 1.0) == pytest.approx(89.5)
     assert margins.measure_shown(np.arange(20.0), 1.0) == pytest.approx(14.5)
     assert margins.measure_shown(np.array([9.0] + [0.0] * 39), 1.0) == 1.0
+
+
+def doubt(predicted: np.ndarray, true: np.ndarray) -> str:
+    """Of models that predict these costs each of four times, `predicted` having a row for each time."""
+    values = np.stack([np.zeros_like(predicted), predicted], axis=-1).swapaxes(0, 1)
+    episodes = np.arange(len(true))
+    none = np.zeros(len(true))
+    return margins.find_doubt(
+        Driven(episodes, values, np.stack([none, true], axis=-1), np.ones(len(true)), none, none)
+    )
+
+
+def test_models_that_cannot_tell_cheap_episodes_from_costly_ones_are_not_relied_on() -> None:
+    """True costs follow the predicted ones, do not, or are foreseen but for their size."""
+    rng = np.random.default_rng(0)
+    true = np.repeat(np.arange(10.0), 10)
+    assert doubt(np.tile(true, (4, 1)) + rng.normal(size=(4, 100)), true) == ""
+    assert doubt(np.tile(3.0 * true, (4, 1)), true) == ""  # too high, but in order
+    assert doubt(np.tile(rng.permutation(true), (4, 1)), true) == margins.CANNOT_TELL
+
+
+def test_chance_alone_is_no_ground_for_doubt() -> None:
+    """Episodes all alike: what the models say of them differs from one time to the next only."""
+    rng = np.random.default_rng(1)
+    assert doubt(rng.poisson(5.0, (4, 100)).astype(float), rng.poisson(5.0, 100).astype(float)) == ""
+    assert doubt(np.zeros((4, 100)), np.arange(100.0)) == ""

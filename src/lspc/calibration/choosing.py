@@ -101,6 +101,8 @@ class Calibration:
     """Distance to the nearest landmark beyond which a state is not like the data's."""
     lspc_version: str = ""
     """What made it; nothing before 0.3."""
+    doubt: str = ""
+    """Why no eps can be chosen for any budget; nothing where one can."""
 
     def __repr__(self) -> str:
         low, high = self.curve[0], self.curve[-1]
@@ -115,7 +117,7 @@ class Calibration:
         The bound is of the mean cost of an episode; with a `risk`, of the cost that an episode exceeds so rarely.
         """
         check_budget(budget)
-        if lacking := explain_lack(self.episode_costs, budget, self.cost_margin.unit):
+        if lacking := self.doubt or explain_lack(self.episode_costs, budget, self.cost_margin.unit):
             return Choice(budget, None, None, None, lacking)
         fitting = list(takewhile(lambda point: not point.beyond and point.bound(risk) <= budget, self.curve))
         if not fitting:

@@ -77,7 +77,7 @@ def choose_policy(
         data.scale_actions(), held_out=min(run.dataset.held_out for run in opened),
         config=dynamics.Config(updates=updates), on_progress=on_progress,
     )  # fmt: skip
-    lacking = explain_lack(data.cost_returns.tolist(), budget, evaluator.cost_margin.unit)
+    lacking = evaluator.doubt or explain_lack(data.cost_returns.tolist(), budget, evaluator.cost_margin.unit)
     estimates = [estimate_policies(evaluator, load_policy(run.path, seed=seed), run.name) for run in opened]
     candidates = tuple(candidate for some in estimates for candidate in mark_fitting(some, budget))
     fitting = [candidate for candidate in candidates if candidate.fits]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.stats import linregress
 from scipy.stats import t as student
 
 from lspc.calibration.closed_loop import Driven
@@ -36,7 +37,13 @@ FEWEST_COSTLY = 10
 REACH = 2.0
 """A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
 CONFIDENT = 0.95
-"""Of each end of a reward's interval."""
+"""Of each end of a reward's interval, and of the bound on the slope below."""
+LEAST_SLOPE = 0.25
+"""By how much the true cost of episodes must grow with the predicted one, or may, as far as can be told."""
+CANNOT_TELL = (
+    "the models of the plant cannot tell which recorded episodes cost more than others, so nothing can be estimated "
+    "from these logs; a pilot can show it (`lspc pilot`)"
+)
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,24 @@ def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
     """By how much the root of each group's true cost exceeds that of its predicted one, if it does."""
     roots = [(float(np.sqrt(group.predicted_cost / unit)), float(np.sqrt(group.cost / unit))) for group in groups]
     return Margin(0.0, unit, ASKED, tuple((place, max(0.0, true - place)) for place, true in roots))
+
+
+def find_doubt(driven: Driven) -> str:
+    """Why the models cannot be relied on at all; nothing if they can.
+
+    Groups of episodes that are predicted to cost more must do so. Which group an episode is in is decided by some of
+    the times it was driven and the group's prediction by the others, or chance alone would set groups apart.
+    """
+    half = driven.predicted.shape[1] // 2
+    first, second = (part[..., 1].mean(axis=1) * driven.scale for part in np.split(driven.predicted, [half], axis=1))
+    groups = np.array_split(np.argsort(first, kind="stable"), GROUPS)
+    true = driven.true[:, 1] * driven.scale
+    predicted, found = (np.array([values[own].mean() for own in groups if len(own)]) for values in (second, true))
+    if np.ptp(predicted) == 0 or len(predicted) < 3:
+        return ""  # they are all alike to the models, which may be so
+    fitted = linregress(predicted, found)
+    largest = fitted.slope + student.ppf(CONFIDENT, len(predicted) - 2) * fitted.stderr
+    return CANNOT_TELL if largest < LEAST_SLOPE else ""
 
 
 def measure_reach(driven: Driven) -> float:

@@ -20,6 +20,7 @@ from lspc.calibration.margins import (
     Frontier,
     Margin,
     Replay,
+    find_doubt,
     measure_margins,
     measure_reach,
     measure_shown,
@@ -87,6 +88,8 @@ class OffPolicyEvaluator(NamedTuple):
     largest: float
     """The cost of an episode whose every step costs as much as any in the data."""
     seed: int
+    doubt: str = ""
+    """Why its estimates cannot be relied on, whatever the policy."""
 
     def estimate(self, family: PolicyFamily, parameters: np.ndarray) -> list[Estimate]:
         """What each policy of the family costs and earns, closed loop over the whole horizon."""
@@ -138,7 +141,7 @@ def fit_evaluator(
     starts = gather_starts(dataset, horizon)
     return OffPolicyEvaluator(
         models, replays, cost_margin, reward_margin, reach, shown, find_frontier(dataset, horizon), starts, horizon,
-        horizon * largest, seed,
+        horizon * largest, seed, find_doubt(driven),
     )  # fmt: skip
 
 
@@ -184,7 +187,7 @@ def calibrate(
     calibration = Calibration(
         training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(q_config), curve, evaluator.replays,
         evaluator.cost_margin, evaluator.reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
-        __version__,
+        __version__, evaluator.doubt,
     )  # fmt: skip
     return calibration, GuardModels(q_ensemble, jnp.asarray(landmarks))
 
