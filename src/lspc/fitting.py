@@ -28,6 +28,8 @@ DONE = "fit.json"
 """Written last: what was asked for, in a folder that has all of it."""
 METHOD = "lspc"
 """The one that serves a budget chosen afterwards."""
+HELD_OUT = 0.2
+"""Share of the episodes that the policy does not learn from: calibration judges it by what it has not seen."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,9 @@ def fit(
 
     _forget_other_budget(out, budget)
     on_stage("training", 0, resolved.config.steps, "compiling")
-    training.train_each(dataset, {out: resolved}, method=METHOD, seeds=(seed,), task=task, on_progress=hear)
+    training.train_each(
+        dataset, {out: resolved}, method=METHOD, seeds=(seed,), task=task, hold_out=HELD_OUT, on_progress=hear
+    )
     on_stage("training", resolved.config.steps, resolved.config.steps, "finished")
     calibrated = calibrate_run(
         out, training.fit_to_task(dataset, task), budgets=(budget,), seed=seed, updates=updates,
