@@ -3,29 +3,34 @@
 python scripts/guard.py
 """
 
+import re
 from pathlib import Path
+from typing import Any
 
 from lspc import files
 
 RECORDS = Path(__file__).parents[1] / "results" / "calibration"
-BUDGETS = (5, 10, 20, 40)
+GUARDED = re.compile(r"(?P<plain>LSPC-O, eps (?P<eps>[\d.]+)), guard (?P<budget>[\d.]+)")
 
 
 def main() -> None:
-    print("| task | eps | without | " + " | ".join(f"guard {budget}" for budget in BUDGETS) + " |")
-    print("|---|---|---|" + "---|" * len(BUDGETS))
+    print("| task | eps | without the guard | guard's budget: with the guard |")
+    print("|---|---|---|---|")
     for path in sorted(RECORDS.glob("*.guard.json")):
         rows = {row["policy"]: row for row in files.read_json(path)}
-        for eps in ("1", "1.5", "2"):
-            plain = f"LSPC-O, eps {eps}"
-            cells = [_cell(rows[plain], None)]
-            cells += [_cell(rows[f"{plain}, guard {budget}"], budget) for budget in BUDGETS]
-            print(f"| {path.name.split('.')[0]} | {eps} | " + " | ".join(cells) + " |")
+        cells: dict[str, list[str]] = {}
+        for name, row in rows.items():
+            if found := GUARDED.fullmatch(name):
+                told = f"{found['budget']}: {describe(row, found['budget'])}"
+                cells.setdefault(found["plain"], []).append(told)
+        for plain, guarded in cells.items():
+            eps = plain.removeprefix("LSPC-O, eps ")
+            print(f"| {path.name.split('.')[0]} | {eps} | {describe(rows[plain])} | {'; '.join(guarded)} |")
 
 
-def _cell(row: dict, budget: int | None) -> str:
+def describe(row: dict[str, Any], budget: str | None = None) -> str:
     """Reward / cost, and how many episodes broke the guard's own budget where that was counted."""
-    over = row["over_budget"].get(str(budget), 0.0)
+    over = row["over_budget"].get(budget, 0.0)
     return f"{row['reward']['mean']:.2f} / {row['raw_cost']['mean']:.1f}" + (f" ({over:.0%} over)" if over else "")
 
 

@@ -135,6 +135,15 @@ def test_the_card_without_a_budget_shows_the_curve_and_the_range(run: Path, tmp_
     assert '"eps": np.array([1], np.float32)' in card
 
 
+def test_the_card_says_that_the_models_know_nothing_in_place_of_what_they_predict(
+    run: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    add_calibration(run, dataset, doubt="the models know nothing")
+    card = export(run, tmp_path / "policy.onnx")[1].read_text()
+    assert "Not estimated: the models know nothing." in card
+    assert "| 0.02 | 3 |" not in card
+
+
 def test_the_card_of_a_run_nobody_calibrated_or_measured(trained: Path, tmp_path: Path) -> None:
     card = export(trained, tmp_path / "policy.onnx")[1].read_text()
     assert "Neither predicted (`lspc calibrate`) nor measured" in card

@@ -202,23 +202,25 @@ def test_calibration_is_sorted_and_may_choose_nothing(tmp_path: Path, data_file:
 
 def test_a_calibration_beside_each_policy_answers_for_the_tasks_budgets(tmp_path: Path, data_file: Path) -> None:
     folder = make_run(tmp_path / "run", data_file)
-    for seed in (0, 1):
+    for seed in (0, 1, 2):
         curve = tuple(
-            Point(eps, Interval(cost, 0.0, cost + seed), Interval(eps, 0.0, 2.0), cost, 1.0)
+            Point(eps, Interval(cost, 0.0, cost + min(seed, 1)), Interval(eps, 0.0, 2.0), cost, 1.0)
             for eps, cost in ((0.5, 9.5), (1.0, 30.0))
         )
         made = Calibration(
             training_seed=seed, dataset="f", confidence=0.9, horizon=100, seed=0, settings={}, curve=curve,
             replays=(), cost_margin=Margin(0.0, 1.0), reward_margin=Margin(0.0, 1.0), episode_costs=(0.0,) * 50,
-            familiar_within=1.0,
+            familiar_within=1.0, doubt="the models know nothing" if seed == 2 else "",
         )  # fmt: skip
         files.write_json(
             folder / "policy" / f"seed-{seed}" / "calibration.json", files.seal(files.as_json(asdict(made)))
         )
     found = gather.read_calibrations(Run.open(folder))
     chosen = [[each["restriction"] for each in one["budgets"]] for one in found]
-    assert [one["seed"] for one in found] == [0, 1]
-    assert chosen == [[0.5, 0.5, 1.0], [None, 0.5, 1.0]]  # budgets 10, 20 and 40; bounds 9.5 and 30, or one more
+    assert [one["seed"] for one in found] == [0, 1, 2]
+    # Budgets 10, 20 and 40; bounds 9.5 and 30, or one more; the last is in doubt.
+    assert chosen == [[0.5, 0.5, 1.0], [None, 0.5, 1.0], [None] * 3]
+    assert [one["speaks_from"] for one in found] == [0.0, 0.0, np.inf]
     assert not any("calibrate" in note for note in gather.list_missing([source(folder)]))
 
 

@@ -135,6 +135,8 @@ def _measured(exported: Exported, measured: dict[str, float]) -> str:
 
 def _curve(calibration: "Calibration") -> list[str]:
     """A few eps, since the user will choose one."""
+    if calibration.doubt:
+        return [f"Not estimated: {calibration.doubt}."]
     last = len(calibration.curve) - 1
     shown = [calibration.curve[i] for i in sorted({round(last * share / 5) for share in range(6)})]
     return [

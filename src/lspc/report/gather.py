@@ -149,7 +149,7 @@ def read_calibrations(run: Run) -> list[Part]:
             "seed": values.get("training_seed"),
             "confidence": values.get("confidence"),
             "points": points,
-            "speaks_from": least_budget(costs, unit) if costs else 0.0,
+            "speaks_from": math.inf if values.get("doubt") else least_budget(costs, unit) if costs else 0.0,
             "budgets": [{"budget": each["budget"], "restriction": each["restriction"]} for each in chosen],
         })  # fmt: skip
     return found

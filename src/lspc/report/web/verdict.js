@@ -194,7 +194,7 @@ function predictedBudgets({ calibration }) {
   const fit = told.filter((each) => each.point).map(({ k, point }) => `eps ${short(point.restriction)} for ${short(k)}`);
   const not = told.filter((each) => !each.point).map((each) => short(each.k));
   const least = calibration.points[0].cost.high;
-  const unspoken = calibration.speaks_from === null ? " The data have too few episodes to speak of any budget." :
+  const unspoken = calibration.speaks_from === null ? " The data, or the models learned from them, cannot speak of any budget." :
     calibration.speaks_from > least ? ` The data have too few episodes that cost little to speak of budgets below ${number(calibration.speaks_from)}.` : least > 0 ? ` The smallest budget that some eps is predicted to keep is ${number(least)}.` : " At the smallest eps, no cost at all is predicted.";
   return `${fit.length ? `Predicted: ${listed(fit)}. ` : ""}${not.length ? `No eps for ${listed(not, "or")}.` : ""}${unspoken}`;
 }
