@@ -108,6 +108,7 @@ def test_models_that_cannot_tell_cheap_episodes_from_costly_ones_are_not_relied_
     true = np.repeat(np.arange(10.0), 10)
     assert doubt(np.tile(true, (4, 1)) + rng.normal(size=(4, 100)), true) == ""
     assert doubt(np.tile(3.0 * true, (4, 1)), true) == ""  # too high, but in order
+    assert doubt(np.tile(30.0 * true, (4, 1)), rng.poisson(9.0, 100).astype(float)) == margins.CANNOT_TELL
     assert doubt(np.tile(rng.permutation(true), (4, 1)), true) == margins.CANNOT_TELL
 
 

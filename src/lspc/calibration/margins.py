@@ -37,9 +37,9 @@ FEWEST_COSTLY = 10
 REACH = 2.0
 """A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
 CONFIDENT = 0.95
-"""Of each end of a reward's interval, and of the bound on the slope below."""
-LEAST_SLOPE = 0.25
-"""By how much the true cost of episodes must grow with the predicted one, or may, as far as can be told."""
+"""Of each end of a reward's interval, and of the slope's below."""
+LEAST_SLOPE = 0.5
+"""Of true on predicted costs of groups: if less, and none as far as can be told, the models know nothing."""
 CANNOT_TELL = (
     "the models of the plant cannot tell which recorded episodes cost more than others, so nothing can be estimated "
     "from these logs; a pilot can show it (`lspc pilot`)"
@@ -129,8 +129,8 @@ def find_doubt(driven: Driven) -> str:
     if np.ptp(predicted) == 0 or len(predicted) < 3:
         return ""  # they are all alike to the models, which may be so
     fitted = linregress(predicted, found)
-    largest = fitted.slope + student.ppf(CONFIDENT, len(predicted) - 2) * fitted.stderr
-    return CANNOT_TELL if largest < LEAST_SLOPE else ""
+    off = student.ppf(CONFIDENT, len(predicted) - 2) * fitted.stderr
+    return CANNOT_TELL if fitted.slope - off <= 0 and fitted.slope + off < LEAST_SLOPE else ""
 
 
 def measure_reach(driven: Driven) -> float:
