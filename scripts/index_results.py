@@ -61,9 +61,9 @@ FILES = {
     "safety-fixed-divergence/*.json": Kind("the same before change 9", SAFETY, "0.3.0.dev0"),
     "calibration/*.guard.json": Kind(
         "LSPC-O with and without the guard",
-        "lspc evaluate runs/{task}/lspc --policies LSPC-O --actions deterministic --restrictions 1 1.5 2 "
-        "--guard 5 10 20 40 --json",
-        "0.2.0",
+        "lspc evaluate runs/{task}/run --seeds 0 --policies LSPC-O --actions deterministic --restrictions 1.5 2 "
+        "--guard 20 40 --json (and other eps and budgets; runs of scripts/safety.py, calibrated)",
+        "0.3.0.dev0",
     ),
     "calibration/plants-*.json": Kind(
         "calibration, pilot and alarm on random plants whose truth is known", "python scripts/coverage.py"
