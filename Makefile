@@ -49,6 +49,7 @@ speed: .venv/.installed-simulators
 	$(BIN)/python benchmarks/deploy.py --json results/deploy.json
 	$(BIN)/python benchmarks/use.py --json results/use.json
 	$(BIN)/python benchmarks/products.py --json results/products.json
+	$(BIN)/python benchmarks/shares.py --json results/shares.json
 	$(BIN)/python benchmarks/updates.py --json results/updates.json $(if $(TORCH),--torch $(TORCH))
 
 # Every promise of docs/reliability.md attacked again and again; about 20 minutes.

@@ -78,6 +78,7 @@ FILES = {
         "0.2.0",
     ),
     "products.json": Kind("the matrix products of an update", "python benchmarks/products.py"),
+    "shares.json": Kind("what an update spends its time on", "python benchmarks/shares.py"),
     "short-runs/*.json": Kind("fingerprints of short runs", "python scripts/short_runs.py"),
     "theory/checks.json": Kind(
         "the paper's statements on finite CMDPs", "lspc theory --count 3000 --seed 0", "0.1.0"
