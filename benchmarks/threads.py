@@ -29,10 +29,11 @@ SIZES: dict[str, dict[str, Any]] = {
 
 def train(size: str, threads: int, seeds: int, chunks: int) -> float:
     """In this process: updates per second of each seed, without the first chunk, which compiles."""
+    from lspc.lanes import use_one_device_per_lane
     from lspc.training import devices
 
     devices.use_threads(threads, seeds)
-    devices.use_one_device_per_seed(seeds)
+    use_one_device_per_lane(seeds)
     import lspc
     from lspc.data import bundled_file
 

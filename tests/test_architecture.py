@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "acting": set(),
     "replay": set(),
     "compile_cache": set(),
+    "lanes": {"system"},
     "nets": set(),
     "files": set(),
     "tasks": set(),
@@ -34,11 +35,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs": {"algos", "data", "files", "tasks"},
     # At run time `policy.act(budget=...)` asks the calibration and the guard.
     "policy": {"acting", "algos", "calibration", "checkpoints", "data", "deploy", "files", "replay", "runs"},
-    "training": {"algos", "batches", "checkpoints", "data", "files", "policy", "runs", "system", "tasks"},
+    "training": {"algos", "batches", "checkpoints", "data", "files", "lanes", "policy", "runs", "system", "tasks"},
     "evaluation": {"acting", "algos", "data", "files", "policy", "runs", "sims", "tasks"},
     # A pilot runs episodes a few at a time and looks at them before it runs more.
     "calibration": {
-        "algos", "batches", "checkpoints", "data", "evaluation", "files", "nets", "policy", "runs", "sims", "tasks",
+        "algos", "batches", "checkpoints", "data", "evaluation", "files", "lanes", "nets", "policy", "runs", "sims",
+        "tasks",
     },
     "deploy": {"acting", "algos", "calibration", "data", "evaluation", "files", "nets", "policy", "runs"},
     "doctor": {"sims", "system", "tasks"},
@@ -54,12 +56,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # The report draws progress bars for whoever asks for them.
     "api": {
-        "algos", "calibration", "data", "deploy", "evaluation", "fitting", "policy", "report", "runs", "sims",
-        "tasks", "training",
+        "algos", "calibration", "data", "deploy", "evaluation", "fitting", "lanes", "policy", "report", "runs",
+        "sims", "tasks", "training",
     },
     "cli": {
-        "algos", "api", "bench", "calibration", "compile_cache", "data", "deploy", "doctor", "evaluation", "report",
-        "runs", "sims", "tasks", "theory", "training",
+        "algos", "api", "bench", "calibration", "compile_cache", "data", "deploy", "doctor", "evaluation", "lanes",
+        "report", "runs", "sims", "tasks", "theory", "training",
     },
     "__init__": {"api", "data", "sims"},
     "__main__": {"cli"},

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from lspc import algos, calibration, evaluation, fitting, training
+from lspc import algos, calibration, evaluation, fitting, lanes, training
 from lspc.calibration.certificate import Certificate, run_pilot
 from lspc.calibration.choosing import check_budget
 from lspc.calibration.run import OnStage, calibrate_run
@@ -101,7 +101,7 @@ def train(
     use several cores, if JAX has computed nothing yet. `progress` shows a bar, `on_progress` hears how far it is.
     """
     devices.use(device)
-    devices.use_one_device_per_seed(len(seeds))
+    lanes.use_one_device_per_lane(len(seeds))
     dataset = _open(data)
     dataset = dataset if action_bounds is None else dataset.bound_actions(action_bounds)
     known = task_of(dataset.metadata, task)

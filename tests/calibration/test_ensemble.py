@@ -1,16 +1,22 @@
 """What the ensembles share: bootstrap weights, the numbers of the episodes, and a loop that chunks do not change."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.known_plants import logged, risky
+from helpers.known_plants import HORIZON, Constant, logged, risky
 from jaxtyping import Array
 
 from lspc.batches import draw_rows
-from lspc.calibration import ensemble
+from lspc.calibration import closed_loop, dynamics, ensemble
+from lspc.calibration.pipeline import share_out
 
 
 def test_bootstrap_weights_are_exponential_and_the_seed_decides() -> None:
@@ -78,3 +84,31 @@ def test_members_begin_differently() -> None:
         jax.random.uniform, lambda state, *_: state, None, ensemble.Config(updates=1, members=4), seed=0
     )
     assert len(np.unique(begun)) == 4
+
+
+def foretell() -> list[float]:
+    """What three models of a plant say, from training to roll-outs."""
+    data, config = logged(risky, episodes=24), dynamics.Config(updates=4, members=3, batch_size=16, hidden=(8,))
+    unseen = share_out(data, 3, 0.0, 0)
+    models = dynamics.fit(data, config, unseen)
+    driven = closed_loop.drive_again(models, data, unseen, HORIZON)
+    rolled = dynamics.roll_out(models, Constant(), data.initial_observations, np.linspace(-0.5, 0.5, 3), HORIZON)
+    return [float(values.mean()) for values in (driven.predicted, driven.driven_out, rolled.values, rolled.strayed)]
+
+
+@pytest.mark.process
+def test_members_are_sharded_over_devices() -> None:
+    """Three members on two devices say what they say on one."""
+    flags = f"--xla_force_host_platform_device_count=2 {os.environ.get('XLA_FLAGS', '')}"
+    script = (
+        "import jax, json\nfrom test_ensemble import foretell\nprint(json.dumps([len(jax.devices()), *foretell()]))"
+    )
+    folders = os.pathsep.join(map(str, [Path(__file__).parent, Path(__file__).parents[1]]))
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": folders},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    count, *told = json.loads(done.stdout)
+    assert count == 2
+    np.testing.assert_allclose(told, foretell(), rtol=1e-3)

@@ -110,10 +110,21 @@ def test_models_that_cannot_tell_cheap_episodes_from_costly_ones_are_not_relied_
     assert doubt(np.tile(3.0 * true, (4, 1)), true) == ""  # too high, but in order
     assert doubt(np.tile(30.0 * true, (4, 1)), rng.poisson(9.0, 100).astype(float)) == margins.CANNOT_TELL
     assert doubt(np.tile(rng.permutation(true), (4, 1)), true) == margins.CANNOT_TELL
+    assert doubt(np.zeros((4, 100)), true) == margins.CANNOT_TELL  # nothing costs anything, they say
 
 
-def test_chance_alone_is_no_ground_for_doubt() -> None:
-    """Episodes all alike: what the models say of them differs from one time to the next only."""
+def test_where_nothing_costs_there_is_nothing_to_tell() -> None:
+    predicted, true = np.zeros((4, 100)), np.zeros(100)
+    assert doubt(predicted, true) == ""
+    true[: margins.FEWEST_COSTLY - 1] = 5.0
+    assert doubt(predicted, true) == ""
+    true[: margins.FEWEST_COSTLY] = 5.0
+    assert doubt(predicted, true) == margins.CANNOT_TELL
+
+
+def test_models_that_know_nothing_are_seldom_believed() -> None:
+    """Rankings by chance pass in about one case in a hundred."""
     rng = np.random.default_rng(1)
-    assert doubt(rng.poisson(5.0, (4, 100)).astype(float), rng.poisson(5.0, 100).astype(float)) == ""
-    assert doubt(np.zeros((4, 100)), np.arange(100.0)) == ""
+    believed = [doubt(rng.poisson(5.0, (4, 100)).astype(float), rng.poisson(5.0, 100).astype(float)) == ""
+                for _ in range(400)]  # fmt: skip
+    assert 0 < np.mean(believed) < 0.03

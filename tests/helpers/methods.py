@@ -21,12 +21,12 @@ import lspc
 from helpers import tiny
 from helpers.data import small_dataset
 from helpers.ring import measure, ring_data
-from lspc import algos, files, policy, training
+from lspc import algos, files, lanes, policy, training
 from lspc.algos import base
 from lspc.algos.base import Method, Spec
 from lspc.data import Dataset
 from lspc.policy import TrainedPolicy, load_policy
-from lspc.training import devices, loop
+from lspc.training import loop
 from lspc.training.chunk import SweepMethod
 
 SMALL: dict[str, Any] = {
@@ -70,7 +70,7 @@ def one_update(method: Method, config: Any, dataset: Dataset = DATA, state: Any 
     """
     states = training.init_states(method, SPEC, config, (0,)) if state is None else add_axis(state)
     table = getattr(method, "table", base.table)(dataset, config)
-    states, table = devices.replicate((states, table), 1)
+    states, table = lanes.replicate((states, table), 1)
     before = first(states)  # now: the loop reuses the memory of what it is given
     chunk = training.make_chunk(cast(Method, SweepMethod(method)), SPEC, (config,))
     (after,), (metrics,) = chunk((states,), jnp.asarray((0,)), table, jnp.asarray(0), length=1)

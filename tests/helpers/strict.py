@@ -11,7 +11,7 @@ CHECKED = (
     "lspc.nets",
     "lspc.algos",
     "lspc.training.chunk",
-    "lspc.training.devices",
+    "lspc.lanes",
     "lspc.calibration",
     "lspc.theory",
     "lspc.sims.collect.ppo",

@@ -7,7 +7,7 @@ How behaviours react is learned from how their actions vary with the state withi
 itself; between episodes it would be mixed with who was driving.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from lspc import lanes
 from lspc.algos.base import Normaliser, Spec
 from lspc.calibration import ensemble
 from lspc.calibration.dynamics import Chance, DynamicsModel
@@ -113,10 +114,11 @@ def drive_again(
     ended = dataset.terminated[starts + lengths - 1]
     counted = np.where(ended, horizon, np.minimum(lengths, horizon))
     chance = Chance.draw(rng, horizon, REPEATS * most)
-    predicted, driven_out = _drive(
-        models, learn_reaction(dataset, seed), jnp.asarray(dataset.observations[rows]),
-        jnp.asarray(dataset.actions[rows]), jnp.asarray(counted), chance,
+    given = (
+        models, jnp.asarray(dataset.observations[rows]), jnp.asarray(dataset.actions[rows]), jnp.asarray(counted),
+        learn_reaction(dataset, seed), chance,
     )  # fmt: skip
+    predicted, driven_out = _drive(*lanes.replicate(given, len(unseen)))
     whole = np.asarray(predicted, np.float64).reshape(len(unseen), REPEATS, most, 2).swapaxes(1, 2)
     true = np.stack([dataset.returns, dataset.cost_returns], axis=-1)[chosen]
     inside = (np.arange(horizon)[:, None] < lengths[:, None, :]).astype(np.float64)
@@ -130,11 +132,13 @@ def drive_again(
 
 @eqx.filter_jit
 def _drive(
-    models: DynamicsModel, reaction: Reaction, observations: Array, actions: Array, counted: Array, chance: Chance
+    models: DynamicsModel, observations: Array, actions: Array, counted: Array, reaction: Reaction, chance: Chance
 ) -> tuple[Array, Array]:
     """(members, repeats x episodes, 2), and how far each strayed; recorded are (members, steps, episodes, ...)."""
 
-    def drive_member(given: tuple[DynamicsModel, Array, Array, Array]) -> tuple[Array, Array]:
+    def drive_member(
+        given: tuple[DynamicsModel, Array, Array, Array], reaction: Reaction, chance: Chance
+    ) -> tuple[Array, Array]:
         model, observations, actions, counted = given
         meant = actions - reaction(observations)
         counted = jnp.tile(counted, REPEATS)
@@ -154,4 +158,8 @@ def _drive(
         _, _, total, strayed, steps, _ = jax.lax.scan(step, start, (meant, chance))[0]
         return total, strayed / jnp.maximum(steps, 1.0)
 
-    return jax.lax.map(drive_member, (models, observations, actions, counted))
+    def drive_members(given: tuple[Any, ...], numbers: Array, *shared: Any) -> tuple[Array, Array]:
+        return jax.lax.map(lambda each: drive_member(each, *shared), given)
+
+    members, given = len(counted), (models, observations, actions, counted)
+    return lanes.shard(drive_members, members)(given, jnp.arange(members), reaction, chance)

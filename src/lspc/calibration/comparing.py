@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lspc import lanes
 from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import dynamics
 from lspc.calibration.choosing import Estimate, explain_lack
@@ -64,6 +65,7 @@ def choose_policy(
     """
     if not np.isfinite(budget) or budget < 0:
         raise UserError(f"a budget must be a number of 0 or more, not {budget}")
+    lanes.use_one_device_per_lane(dynamics.Config.members)
     opened = [Run.open(run) for run in runs]
     if not opened:
         raise UserError("name one run or more to choose from")

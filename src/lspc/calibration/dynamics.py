@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from lspc import lanes
 from lspc.algos.base import Normaliser, Spec
 from lspc.batches import draw_rows
 from lspc.calibration import ensemble
@@ -275,7 +276,9 @@ def _roll_out(
     """All parameters at once, one member after the other: (members, parameters, starts, 2), (members, parameters)."""
     shape = (parameters.shape[0], begin.shape[0])
 
-    def roll_out_member(model: DynamicsModel) -> tuple[Array, Array]:
+    def roll_out_member(
+        model: DynamicsModel, family: PolicyFamily, begin: Array, parameters: Array, chance: Chance
+    ) -> tuple[Array, Array]:
         def step(carry: tuple[Any, ...], chance: Chance) -> tuple[tuple[Any, ...], None]:
             seen, alive, total, last, memory, (strayed, counted) = carry
             noise = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, x.shape[-1])), chance.at(model))
@@ -291,7 +294,11 @@ def _roll_out(
         carry = jax.lax.scan(step, (*start, family.start(shape), (none, none)), chance)[0]
         return carry[2], carry[-1][0] / carry[-1][1]
 
-    return jax.lax.map(roll_out_member, models)
+    def roll_out_members(models: DynamicsModel, numbers: Array, *shared: Any) -> tuple[Array, Array]:
+        return jax.lax.map(lambda model: roll_out_member(model, *shared), models)
+
+    members = len(models.largest_cost)
+    return lanes.shard(roll_out_members, members)(models, jnp.arange(members), family, begin, parameters, chance)
 
 
 def roll_out(
@@ -308,5 +315,6 @@ def roll_out(
     places = np.linspace(0, len(observations) - 1, INITIAL_STATES).astype(int)
     begin = jnp.asarray(observations[places])
     chance = Chance.draw(rng, horizon, INITIAL_STATES)
-    values, strayed = _roll_out(models, family, begin, jnp.asarray(parameters, jnp.float32), chance)
+    given = models, family, begin, jnp.asarray(parameters, jnp.float32), chance
+    values, strayed = _roll_out(*lanes.replicate(given, len(models.largest_cost)))
     return Rolled(np.asarray(values, np.float64), np.asarray(strayed, np.float64).mean(0))

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from lspc import lanes
 from lspc.batches import HostRows, Source, build_table, fill_in
 from lspc.data import Dataset
 
@@ -57,14 +58,15 @@ def fit(
     states = stack([init(key) for key in keys])
     first = jax.tree.map(lambda leaf: leaf[0], states)
     source = Source(data, _make_draw(first, update, config, seed), range(config.members), CHUNK)
+    states, resident = lanes.replicate((states, source.resident), config.members)
     for start in range(0, config.updates, CHUNK):
         length = min(CHUNK, config.updates - start)
         drawn, numbers = source.ask(start, config.updates), (jnp.asarray(number) for number in (seed, start, length))
-        states = _advance(states, source.resident, drawn, *numbers, update, config)
+        states = _advance(states, resident, drawn, *numbers, update, config)
         jax.block_until_ready(states)
         if on_progress:
             on_progress(start + length)
-    return states
+    return lanes.bring_home(states)
 
 
 def _make_draw(state: State, update: Update[State], config: Config, seed: int) -> Callable[[Any, Array, Array], Any]:
@@ -92,17 +94,24 @@ def _advance(
     update: Update[State],
     config: Config,
 ) -> State:
-    """The next updates of every member, one member after the other; `drawn` are the rows of data beyond memory."""
+    """The next updates of every member, one after the other on each device; `drawn` are rows larger than memory."""
 
-    def advance_member(begun: tuple[State, Any, Array]) -> State:
-        state, rows, number = begun
+    def advance_members(
+        begun: tuple[State, Any], numbers: Array, data: Any, seed: Array, start: Array, length: Array
+    ) -> State:
+        def advance_member(begun: tuple[tuple[State, Any], Array]) -> State:
+            (state, rows), number = begun
 
-        def step(count: Array, state: State) -> State:
-            return update(state, fill_in(data, rows, count - start), _key(seed, number, count), number, count, config)
+            def step(count: Array, state: State) -> State:
+                filled = fill_in(data, rows, count - start)
+                return update(state, filled, _key(seed, number, count), number, count, config)
 
-        return jax.lax.fori_loop(start, start + length, step, state)
+            return jax.lax.fori_loop(start, start + length, step, state)
 
-    return jax.lax.map(advance_member, (states, drawn, jnp.arange(config.members)))
+        return jax.lax.map(advance_member, (begun, numbers))
+
+    work = lanes.shard(advance_members, config.members)
+    return work((states, drawn), jnp.arange(config.members), data, seed, start, length)
 
 
 def stack(members: list[State]) -> State:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.stats import linregress
+from scipy.stats import spearmanr
 from scipy.stats import t as student
 
 from lspc.calibration.closed_loop import Driven
@@ -37,9 +37,10 @@ FEWEST_COSTLY = 10
 REACH = 2.0
 """A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
 CONFIDENT = 0.95
-"""Of each end of a reward's interval, and of the slope's below."""
-LEAST_SLOPE = 0.5
-"""Of true on predicted costs of groups: if less, and none as far as can be told, the models know nothing."""
+"""Of each end of a reward's interval."""
+LEAST_RANK, CHANCE = 0.2, 0.01
+"""Models must rank episodes by cost with this rank correlation at least, and so well that models which know nothing
+would do it with this chance only."""
 CANNOT_TELL = (
     "the models of the plant cannot tell which recorded episodes cost more than others, so nothing can be estimated "
     "from these logs; a pilot can show it (`lspc pilot`)"
@@ -118,19 +119,16 @@ def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
 def find_doubt(driven: Driven) -> str:
     """Why the models cannot be relied on at all; nothing if they can.
 
-    Groups of episodes that are predicted to cost more must do so. Which group an episode is in is decided by some of
-    the times it was driven and the group's prediction by the others, or chance alone would set groups apart.
+    They must have been seen to tell costly episodes from cheap ones: those that they predict to cost more do cost
+    more, and not by chance alone. Where next to no episode costs anything there is nothing to tell.
     """
-    half = driven.predicted.shape[1] // 2
-    first, second = (part[..., 1].mean(axis=1) * driven.scale for part in np.split(driven.predicted, [half], axis=1))
-    groups = np.array_split(np.argsort(first, kind="stable"), GROUPS)
-    true = driven.true[:, 1] * driven.scale
-    predicted, found = (np.array([values[own].mean() for own in groups if len(own)]) for values in (second, true))
-    if np.ptp(predicted) == 0 or len(predicted) < 3:
-        return ""  # they are all alike to the models, which may be so
-    fitted = linregress(predicted, found)
-    off = student.ppf(CONFIDENT, len(predicted) - 2) * fitted.stderr
-    return CANNOT_TELL if fitted.slope - off <= 0 and fitted.slope + off < LEAST_SLOPE else ""
+    predicted, true = driven.predicted[..., 1].mean(axis=1) * driven.scale, driven.true[:, 1] * driven.scale
+    if np.count_nonzero(true) < FEWEST_COSTLY or np.ptp(true) == 0:
+        return ""
+    if np.ptp(predicted) == 0:
+        return CANNOT_TELL
+    ranked = spearmanr(predicted, true, alternative="greater")
+    return "" if ranked.statistic >= LEAST_RANK and ranked.pvalue <= CHANCE else CANNOT_TELL
 
 
 def measure_reach(driven: Driven) -> float:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from lspc import files
+from lspc import files, lanes
 from lspc.calibration import check, dynamics, fitted_q, storage
 from lspc.calibration.choosing import Calibration, Choice, check_budget, round_risk
 from lspc.calibration.pipeline import calibrate_policy
@@ -50,6 +50,7 @@ def calibrate_run(
     """
     for budget in budgets:
         check_budget(budget)
+    lanes.use_one_device_per_lane(fitted_q.Config.members)
     opened = Run.open(run)
     policy = load_policy(run, seed=seed)
     task = get_task(opened.task) if opened.task else None

@@ -48,10 +48,10 @@ def figure(
 
 
 def _draw_all(dataset: Any, out: Path | None, task: str | None, seeds: Sequence[int], preset: str) -> list[Path]:
+    from lspc.lanes import use_one_device_per_lane
     from lspc.report import figure_set, terminal
-    from lspc.training import devices
 
-    devices.use_one_device_per_seed(len(seeds))
+    use_one_device_per_lane(len(seeds))
     with terminal.progress(counted=True) as bars:
         return figure_set.draw_set(
             dataset, out, task=task, preset=preset, seeds=seeds,

@@ -56,6 +56,7 @@ def train(arguments: Sequence[str]) -> None:
     The method's settings follow, with the values this preset and task give them.
     """
     from lspc import algos, api, data, training
+    from lspc.lanes import use_one_device_per_lane
     from lspc.report import terminal
     from lspc.report.terminal import show_training
     from lspc.training import devices, settings
@@ -65,7 +66,7 @@ def train(arguments: Sequence[str]) -> None:
     asked = options.threads or devices.recall_threads(options.out)
     threads = devices.choose_threads(asked, len(options.seeds), config)
     devices.use_threads(threads, len(options.seeds))
-    devices.use_one_device_per_seed(len(options.seeds))
+    use_one_device_per_lane(len(options.seeds))
     devices.use(options.device)
     opened = open_dataset(options.data or data.bundled_file(), options.opening)
     dataset = training.fit_to_task(opened, task)

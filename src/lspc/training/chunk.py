@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from lspc import lanes
 from lspc.algos import base
 from lspc.algos.base import Method, Metrics, Spec
 from lspc.batches import Source, fill_in
-from lspc.training import devices
 
 CHUNK = 250
 """Most updates in one call: seconds of work, so that Ctrl-C and the progress display feel alive."""
@@ -98,7 +98,7 @@ def make_chunk(method: "Method | SweepMethod", spec: Spec, config: Any) -> Calla
     def chunk(
         states: Any, seeds: Array, table: Any, start: Array, length: Array, drawn: Any = None
     ) -> tuple[Any, Any]:
-        return devices.shard_over_seeds(run_seeds, seeds.size)((states, drawn), seeds, table, start, length)
+        return lanes.shard(run_seeds, seeds.size)((states, drawn), seeds, table, start, length)
 
     return jax.jit(chunk, donate_argnums=0)
 

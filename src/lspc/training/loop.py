@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lspc import algos, checkpoints, files, policy
+from lspc import algos, checkpoints, files, lanes, policy
 from lspc.algos import base
 from lspc.algos.base import Method, Policy, Spec
 from lspc.data import Bounds, Dataset, cost_warning
@@ -165,7 +165,7 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
     states, step = _restore(planned, lambda config: init_states(module, spec, config, seeds))
     source = make_source(method, getattr(module, "table", base.table)(learned, configs[0]), spec, configs, seeds)
     # The states too: what a chunk returns lies where its table does, and for states elsewhere it is compiled again.
-    states, table = devices.replicate((states, source.resident), len(seeds))
+    states, table = lanes.replicate((states, source.resident), len(seeds))
     told: set[str] = set()
     with _stop_requests() as stop, _open_logs(runs, trackers, step) as logs:
         while step < total:
