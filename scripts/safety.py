@@ -115,11 +115,15 @@ def describe(dataset: data.Dataset, task: Task) -> dict[str, Any]:
     }
 
 
+def train_lspc(dataset: data.Dataset, folder: Path, chosen: argparse.Namespace) -> Path:
+    """At once where it has been done."""
+    return lspc.train(
+        dataset, folder / "run", preset="cpu", seeds=chosen.seeds, steps=chosen.steps, hold_out=chosen.hold_out
+    )
+
+
 def lspc_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
-    run = lspc.train(
-        dataset, folder / "run", algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps,
-        hold_out=chosen.hold_out,
-    )  # fmt: skip
+    run = train_lspc(dataset, folder, chosen)
     span = Config().restriction_range
     assert span is not None
     # A clone is never as precise as its teachers: they may cost a share of the budget only.
@@ -137,7 +141,7 @@ def chosen_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, ch
 
     The models of the plant are those of `lspc choose`, learned once: they know nothing of the policies.
     """
-    run, rows = folder / "run", []
+    run, rows = train_lspc(dataset, folder, chosen), []
     evaluator = fit_evaluator(dataset.scale_actions(), held_out=chosen.hold_out)
     replays = [[round(each.predicted_cost, 2), round(each.cost, 2)] for each in evaluator.replays]
     for seed in chosen.seeds:

@@ -109,3 +109,11 @@ def test_a_budget_that_allows_no_policy_leaves_none_of_another_budget(
     wrong = cli("fit", logs, "--budget", "-1", "--out", tmp_path / "none", *SET)
     assert "a budget must be a number of 0 or more, not -1" in wrong.stderr.splitlines()[-1]
     assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_learned_from_all_episodes_is_refused_by_name(logs: Path, tmp_path: Path) -> None:
+    """As older versions did: what the policy has seen cannot check it."""
+    settings = {name: value for name, value in SMALL.items() if name != "updates"}
+    out = lspc.train(logs, tmp_path / "model", **settings)
+    with pytest.raises(UserError, match=r"model.*hold_out"):
+        lspc.fit(logs, BUDGET, out, **SMALL)

@@ -9,6 +9,7 @@ import numpy as np
 
 from lspc import files
 from lspc.algos.lspc import LspcPolicy
+from lspc.algos.parts.admission import restriction_for
 from lspc.calibration import pilot, storage
 from lspc.calibration.families import LspcFamily
 from lspc.calibration.pilot import Claim, Stage, Trial
@@ -180,14 +181,20 @@ def _bound_cost(run: Run, steps: int, bound: float | None) -> tuple[float, str]:
 
 
 def _propose(policy: TrainedPolicy, budget: float) -> list[float]:
-    """The least eps, the one that the calibration chose, if there is one, and one between them; or some of all."""
+    """The least eps, the one that the calibration chose, and one between them; some of all without a calibration.
+
+    Where that could choose none, the eps that has learned from episodes of half of the budget stands in.
+    """
     assert isinstance(policy.net, LspcPolicy)
     assert policy.folder is not None
     low, high = LspcFamily(policy.net).range
     if (policy.folder / layout.CALIBRATION).exists():
-        chosen = storage.load(policy.folder).choose(budget).restriction
-        if chosen is not None:
-            return sorted({low, round((low + chosen) / 2, 6), chosen})
+        calibration = storage.load(policy.folder)
+        chosen = calibration.choose(budget).restriction
+        if chosen is None:
+            costs = np.asarray(calibration.episode_costs)
+            chosen = round(restriction_for(costs, budget / 2, (low, high)), 6)
+        return sorted({low, round((low + chosen) / 2, 6), chosen})
     return np.unique(np.linspace(low, high, EVENLY).round(6)).tolist()
 
 
