@@ -27,14 +27,14 @@ GROUPS = 10
 """Of episodes."""
 NEAREST = 3
 """Groups whose errors a cost is judged by."""
-ASKED = 0.7
+ASKED = 0.5
 """Share of the error of the most underrated group nearby, and of the spread, that a bound adds to a cost: the most of
 three is more than there usually is."""
 COSTLIEST = 0.2
 """Share of the episodes that shows how much the data know of costs."""
 FEWEST_COSTLY = 10
 """Episodes in that share at least."""
-REACH = 2.0
+REACH = 5.0
 """A policy may stray beyond the range of the data so many times as far as episodes that were left out do."""
 CONFIDENT = 0.95
 """Of each end of a reward's interval."""
