@@ -15,7 +15,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 import lspc
-from lspc import data, evaluation, files
+from lspc import algos, data, evaluation, files
 from lspc.algos import cdt
 from lspc.algos.lspc import Config
 from lspc.algos.parts.admission import restriction_for
@@ -44,7 +44,7 @@ TASKS = (
     "HalfCheetahVelocity", "SwimmerVelocity", "HopperVelocity", "easysparse", "mediummean", "harddense",
     "mediumdense",
 )  # fmt: skip
-BASELINES = {"BC": "BC-Safe", "CDT": "CDT", "COptiDICE": "COptiDICE"}
+BASELINES = {"BC": "BC-Safe", "CDT": "CDT", "COptiDICE": "COptiDICE", "FISOR": "FISOR"}
 """Policies as records name them, and as the table does."""
 COLUMNS = 3
 """Of panels in the figure."""
@@ -179,14 +179,16 @@ def list_estimate(each: Candidate) -> dict[str, Any]:
 
 
 def baseline_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
+    """One run for each budget; one for all of them of a method that knows of none."""
+    settings: dict[str, Any] = {"algo": method, "preset": "cpu", "seeds": chosen.seeds, "steps": chosen.steps}
+    if "budget" not in {field.name for field in fields(algos.get(method).Config)}:
+        run = lspc.train(dataset, folder / method, **settings)
+        return [{**row, "budgets": [float(b) for b in task.thresholds]} for row in play(run, task, chosen)]
     rows = []
     for budget in task.thresholds:
         if not (dataset.cost_returns <= budget).any():
             continue
-        out = folder / f"{method}-{budget:g}"
-        run = lspc.train(
-            dataset, out, algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps, budget=float(budget)
-        )
+        run = lspc.train(dataset, folder / f"{method}-{budget:g}", **settings, budget=float(budget))
         rows += [{**row, "budgets": [budget]} for row in play(run, task, chosen)]
     return rows
 

@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # One call that does what several verbs do.
     "fitting": {
-        "algos", "calibration", "data", "deploy", "files", "policy", "report", "runs", "tasks", "training",
+        "algos", "calibration", "data", "deploy", "files", "lanes", "policy", "report", "runs", "tasks", "training",
     },
     # The report draws progress bars for whoever asks for them.
     "api": {

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lspc import algos, files, training
+from lspc import algos, files, lanes, training
+from lspc.calibration import fitted_q
 from lspc.calibration.choosing import Calibration, Choice, check_budget
 from lspc.calibration.run import calibrate_run
 from lspc.data import Dataset
@@ -126,6 +127,7 @@ def fit(
     """Train LSPC, choose eps for the budget, write ONNX, card and report; a killed call goes on where it was."""
     check_budget(budget)
     require_onnx()  # before minutes of work, not after
+    lanes.use_one_device_per_lane(fitted_q.Config.members)  # of the calibration: after training it is too late
     resolved = settings.resolve(algos.get(METHOD), preset, task, overrides)
 
     def hear(now: training.Progress) -> None:
