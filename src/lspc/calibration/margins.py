@@ -27,7 +27,7 @@ GROUPS = 10
 """Of episodes."""
 NEAREST = 3
 """Groups whose errors a cost is judged by."""
-ASKED = 0.5
+ASKED = 0.4
 """Share of the error of the most underrated group nearby, and of the spread, that a bound adds to a cost: the most of
 three is more than there usually is."""
 COSTLIEST = 0.2
