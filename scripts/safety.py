@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS))
     parser.add_argument("--methods", nargs="+", default=["lspc", "bc"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, help="updates; as many as the method's `cpu` preset has unless given")
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--share", type=float, default=0.5, help="of a budget that admitted episodes may cost")
@@ -88,6 +88,8 @@ def measure_task(task: Task, chosen: argparse.Namespace) -> None:
     record = (
         files.read_json(out) if out.exists() else {"task": task.name, "data": describe(dataset, task), "methods": {}}
     )
+    if record["data"]["fingerprint"] != dataset.fingerprint:
+        sys.exit(f"{out} is of other data than {source}: name another folder, or move it away")
     for method in chosen.methods:
         if method in record["methods"]:
             continue
@@ -96,7 +98,7 @@ def measure_task(task: Task, chosen: argparse.Namespace) -> None:
         record["methods"][method] = {
             "lspc_version": lspc.__version__,
             "command": f"python scripts/safety.py {shlex.join(sys.argv[1:])}",
-            "steps": chosen.steps,
+            "steps": chosen.steps or algos.get("lspc" if method == "choose" else method).PRESETS["cpu"]["steps"],
             "rows": rows,
         }
         files.write_json(out, record)
@@ -117,9 +119,13 @@ def describe(dataset: data.Dataset, task: Task) -> dict[str, Any]:
 
 def train_lspc(dataset: data.Dataset, folder: Path, chosen: argparse.Namespace) -> Path:
     """At once where it has been done."""
-    return lspc.train(
-        dataset, folder / "run", preset="cpu", seeds=chosen.seeds, steps=chosen.steps, hold_out=chosen.hold_out
-    )
+    return lspc.train(dataset, folder / "run", **list_settings(chosen), hold_out=chosen.hold_out)
+
+
+def list_settings(chosen: argparse.Namespace) -> dict[str, Any]:
+    """What all methods are trained with."""
+    steps = {} if chosen.steps is None else {"steps": chosen.steps}
+    return {"preset": "cpu", "seeds": chosen.seeds, **steps}
 
 
 def lspc_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
@@ -180,7 +186,7 @@ def list_estimate(each: Candidate) -> dict[str, Any]:
 
 def baseline_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
     """One run for each budget; one for all of them of a method that knows of none."""
-    settings: dict[str, Any] = {"algo": method, "preset": "cpu", "seeds": chosen.seeds, "steps": chosen.steps}
+    settings = {"algo": method, **list_settings(chosen)}
     if "budget" not in {field.name for field in fields(algos.get(method).Config)}:
         run = lspc.train(dataset, folder / method, **settings)
         return [{**row, "budgets": [float(b) for b in task.thresholds]} for row in play(run, task, chosen)]
@@ -199,9 +205,7 @@ def cdt_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chose
     It is asked for the return of the best recorded episode within the budget, as a run of its own would be.
     """
     budgets = [float(b) for b in task.thresholds if (dataset.cost_returns <= b).any()]
-    run = lspc.train(
-        dataset, folder / method, algo=method, preset="cpu", seeds=chosen.seeds, steps=chosen.steps, budget=budgets[0]
-    )
+    run = lspc.train(dataset, folder / method, algo=method, **list_settings(chosen), budget=budgets[0])
     rows: Rows = []
     with Pool(task, workers=chosen.workers) as pool:
         for seed, budget in product(chosen.seeds, budgets):

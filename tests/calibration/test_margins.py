@@ -15,23 +15,27 @@ def group(cost: float, predicted: float) -> Replay:
 
 
 def test_the_margin_of_a_cost_by_hand() -> None:
-    """Roots of 3 against 2, and of 8 against 8, in units of 2: 8 was 2 (2 + 1)^2, and half is asked."""
-    cheap, right = group(18.0, 8.0), (group(128.0, 128.0), group(2.0, 130.0), group(130.0, 132.0))
-    found = margins.fit_cost_margin((cheap, group(0.0, 2.0), group(0.0, 0.0), *right), unit=2.0)
-    assert (found.share, found.unit) == (0.0, 2.0)
-    assert [shift for _, shift in found.shifts] == pytest.approx([1.0, 0, 0, 0, 0, 0])
-    assert found.around(8.0, 0.0).high == pytest.approx(13.0)
-    assert found.around(8.0, 3.0).high == pytest.approx(13.0 + 0.5 * 3)
-    assert found.around(0.0, 0.0).high == pytest.approx(1.0)
-    assert found.around(131.0, 0.0).high == 131.0  # the three groups that are near were right
-    np.testing.assert_allclose(found.error(jnp.asarray([[8.0, 0.0, 131.0]]), jnp.zeros((1, 3))), [[5.0, 1.0, 0.0]],
-                               rtol=1e-6)  # fmt: skip
+    """In units of 2 a root of 3 instead of 2, beside three that were right: 0.25 on average, and 0.04 in any case."""
+    right = [group(8.0, 8.0), group(2.0, 2.0), group(0.0, 0.0)]
+    far = [group(128.0, 128.0), group(200.0, 128.0), group(128.0, 200.0), group(128.0, 128.0)]
+    found = margins.fit_cost_margin((group(18.0, 8.0), *right, *far), unit=2.0)
+    assert (found.share, found.unit, found.spreads) == (0.0, 2.0, 0.25)
+    assert [shift for _, shift in found.shifts] == pytest.approx([1.0, 0, 0, 0, 0, 2, -2, 0])
+    error = 1.3 * 2 * 0.29 * (2 * 2 + 0.29)
+    assert found.around(8.0, 0.0).high == pytest.approx(8.0 + error)
+    assert found.around(8.0, 3.0).high == pytest.approx(8.0 + error + 0.25 * 3)
+    least = 1.3 * 2 * 0.04 * (2 * 8 + 0.04)  # the groups that are near were right on average
+    assert found.around(128.0, 0.0).high == pytest.approx(128.0 + least)
+    np.testing.assert_allclose(
+        found.error(jnp.asarray([[8.0, 128.0]]), jnp.zeros((1, 2))), [[error, least]], rtol=1e-5
+    )
 
 
-def test_groups_as_near_as_the_third_count_too() -> None:
+def test_groups_as_near_as_the_fourth_count_too() -> None:
     """Many groups are predicted to cost nothing: all of them speak of a policy that is."""
     groups = (*(group(cost, 0.0) for cost in (0.0, 0.0, 0.0, 0.0, 4.0)), group(99.0, 50.0))
-    assert margins.fit_cost_margin(groups, unit=1.0).around(0.0, 0.0).high == pytest.approx(0.5 * 4.0)
+    shift = 2.0 / 5 + 0.04
+    assert margins.fit_cost_margin(groups, unit=1.0).around(0.0, 0.0).high == pytest.approx(1.3 * shift**2)
 
 
 def test_costs_that_were_overrated_ask_for_no_margin() -> None:

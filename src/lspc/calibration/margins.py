@@ -1,8 +1,8 @@
 """How far the dynamics models can be trusted, measured on episodes that they have not seen.
 
 Episodes that were driven again in the models (`closed_loop`) are sorted by what the models say of them and grouped;
-each group's prediction stands beside its truth. Of the groups whose prediction is nearest to a cost, the one that was
-most underrated sets its margin; what the models disagree about among themselves is added.
+each group's prediction stands beside its truth. By how much the groups whose prediction is nearest to a cost were
+underrated on average sets its margin; what the models disagree about among themselves is added.
 
 Costs are compared by their square roots. A body that keeps near a limit, and a model that is a little off about
 where it is, make the error of a small cost small and that of a larger one larger; in square roots they are about
@@ -25,11 +25,13 @@ from lspc.runs.statistics import Interval
 
 GROUPS = 10
 """Of episodes."""
-NEAREST = 3
+NEAREST = 4
 """Groups whose errors a cost is judged by."""
-ASKED = 0.4
-"""Share of the error of the most underrated group nearby, and of the spread, that a bound adds to a cost: the most of
-three is more than there usually is."""
+ASKED, SPREADS = 1.3, 0.25
+"""How many times the mean error of the groups nearby, and the spread, a bound adds to a cost: models know policies less
+well than the behaviours that they have learned from."""
+LEAST_SHIFT = 0.04
+"""Of the root of a cost, in units: added where the groups nearby were told well."""
 COSTLIEST = 0.2
 """Share of the episodes that shows how much the data know of costs."""
 FEWEST_COSTLY = 10
@@ -56,7 +58,8 @@ class Margin:
     spreads: float = 2.0
     """How many times the spread between the models."""
     shifts: tuple[tuple[float, float], ...] = ()
-    """For groups of episodes: the root of their predicted cost in units, and by how much the true one is larger."""
+    """For groups of episodes: the root of their predicted cost in units, and by how much the true one is larger (or
+    smaller, below 0)."""
 
     def error(self, mean: Any, spread: Any) -> Any:
         """How far an estimate (or an array of them) may be off."""
@@ -64,15 +67,16 @@ class Margin:
         return self.share * (size + self.unit) + self._shift(size) + self.spreads * spread
 
     def _shift(self, size: Any) -> Any:
-        """By how much a cost grows when its root is off as that of the nearest groups was."""
+        """By how much a cost grows when its root is off as those of the nearest groups were on average."""
         if not self.shifts:
             return 0.0
         xp = jnp if isinstance(size, Array) else np
         root = xp.sqrt(xp.asarray(size / self.unit))
         places, shifts = xp.asarray(self.shifts, root.dtype).T
         gaps = xp.abs(root[..., None] - places.reshape((1,) * root.ndim + (-1,)))
-        near = gaps <= xp.sort(gaps, axis=-1)[..., min(NEAREST, len(places)) - 1, None]
-        shift = xp.where(near, shifts.reshape((1,) * root.ndim + (-1,)), 0.0).max(axis=-1)
+        near = (gaps <= xp.sort(gaps, axis=-1)[..., min(NEAREST, len(places)) - 1, None]).astype(root.dtype)
+        mean = (near * shifts.reshape((1,) * root.ndim + (-1,))).sum(axis=-1) / near.sum(axis=-1)
+        shift = xp.maximum(mean + LEAST_SHIFT, 0.0)
         return ASKED * self.unit * shift * (2.0 * root + shift)
 
     def around(self, mean: float, spread: float) -> Interval:
@@ -111,9 +115,9 @@ def _replay_group(predicted: np.ndarray, true: np.ndarray, scale: np.ndarray) ->
 
 
 def fit_cost_margin(groups: tuple[Replay, ...], unit: float) -> Margin:
-    """By how much the root of each group's true cost exceeds that of its predicted one, if it does."""
+    """By how much the root of each group's true cost exceeds that of its predicted one."""
     roots = [(float(np.sqrt(group.predicted_cost / unit)), float(np.sqrt(group.cost / unit))) for group in groups]
-    return Margin(0.0, unit, ASKED, tuple((place, max(0.0, true - place)) for place, true in roots))
+    return Margin(0.0, unit, SPREADS, tuple((place, true - place) for place, true in roots))
 
 
 def find_doubt(driven: Driven) -> str:
