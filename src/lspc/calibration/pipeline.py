@@ -104,8 +104,10 @@ class OffPolicyEvaluator(NamedTuple):
         around = self.cost_margin.around(cost, cost_spread)
         least = self.largest if beyond else self.frontier.cheapest(reward)
         high = min(self.largest, max(least, around.high))
-        tails = {f"{risk:g}": max(least, self._bound_tail(values[..., 1], risk)) for risk in RISKS}
-        tails = {risk: min(self.largest, tail) for risk, tail in tails.items()}
+        tails: dict[str, float] = {}
+        for risk in sorted(RISKS, reverse=True):  # what is exceeded more rarely costs no less, whatever the margins
+            least = max(least, self._bound_tail(values[..., 1], risk))
+            tails = {f"{risk:g}": min(self.largest, least)} | tails
         interval = replace(around, low=max(0.0, around.low), high=high)
         return Estimate(interval, self.reward_margin.around(reward, reward_spread), tails, beyond)
 
