@@ -38,7 +38,7 @@ from lspc.version import __version__
 
 LSPC = algos.get("lspc")
 CASES = {"paper": ("paper", 1024, 100), "paper, batch 256": ("paper", 256, 250), "default": ("default", 256, 250)}
-"""Preset, batch size, and how many updates one turn takes: so many that what a chunk of 250 does once hardly counts."""
+"""Preset, batch size, and how many updates one turn takes: what a chunk of 250 does only once must not count."""
 SIZE, REPEATS = 1024, 20
 """Of the square matrices whose product is the limit, and how many products one turn takes."""
 

@@ -30,7 +30,8 @@ RECORDS = Path(__file__).parents[1] / "results" / "calibration"
 SEEDS = {"design": 0, "spent": 1, "former": 2, "dropped": 3, "earlier": 4, "later": 5, "last": 6,
          "previous": 7, "recent": 8, "newer": 9, "held": 10}  # fmt: skip
 """All but the design ones were held out until a rule changed; a rule that was tried on the dropped ones is gone."""
-Half = Literal["design", "spent", "former", "dropped", "earlier", "later", "last", "previous", "recent", "newer", "held"]
+Half = Literal["design", "spent", "former", "dropped", "earlier", "later", "last", "previous", "recent", "newer",
+               "held"]  # fmt: skip
 BUDGETS = (2.0, 5.0, 10.0, 20.0)
 RISK = 0.1
 GRID = np.linspace(0, 1, 21)

@@ -186,7 +186,7 @@ def list_estimate(each: Candidate) -> dict[str, Any]:
 
 def baseline_runs(method: str, dataset: data.Dataset, task: Task, folder: Path, chosen: argparse.Namespace) -> Rows:
     """One run for each budget; one for all of them of a method that knows of none."""
-    settings = {"algo": method, **list_settings(chosen)}
+    settings: dict[str, Any] = {"algo": method, **list_settings(chosen)}
     if "budget" not in {field.name for field in fields(algos.get(method).Config)}:
         run = lspc.train(dataset, folder / method, **settings)
         return [{**row, "budgets": [float(b) for b in task.thresholds]} for row in play(run, task, chosen)]

@@ -28,8 +28,8 @@ GROUPS = 10
 NEAREST = 4
 """Groups whose errors a cost is judged by."""
 ASKED, SPREADS = 1.3, 0.25
-"""How many times the mean error of the groups nearby, and the spread, a bound adds to a cost: models know policies less
-well than the behaviours that they have learned from."""
+"""How many times the mean error of the groups nearby, and the spread, a bound adds to a cost: models know policies
+less well than the behaviours that they have learned from."""
 LEAST_SHIFT = 0.04
 """Of the root of a cost, in units: added where the groups nearby were told well."""
 COSTLIEST = 0.2
