@@ -53,6 +53,8 @@ FILES = {
     "harddense/data.json": PROFILE._replace(version="0.2.0"),
     "*/data.json": PROFILE,
     "safety/*.json": Kind("LSPC at each budget by itself, three training seeds", SAFETY, "0.3.0.dev0"),
+    "safety-change-11/*.json": Kind("the same with half of the updates and an earlier calibration", SAFETY, "0.3.0.dev0"),
+    "presets-*.json": Kind("five training seeds of three presets: dead critics, checkpoints", "python scripts/presets.py"),
     "safety-fallback/*.json": Kind("the same with a fallback to LSPC-S that was dropped", SAFETY, "0.3.0.dev0"),
     "safety-quarter/*.json": Kind("the same with more careful episodes, dropped", SAFETY, "0.3.0.dev0"),
     "safety-change-10/*.json": Kind("the same before change 11 of docs/lspc.md", SAFETY, "0.3.0.dev0"),

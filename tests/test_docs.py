@@ -199,6 +199,7 @@ LAST = {"docs/data.md": "dataset", "docs/deploy.md": "alarm", "docs/simulators.m
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unlimited_reach")
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.simulator] * (page == "docs/simulators.md")) for page in PREPARE]
 )
