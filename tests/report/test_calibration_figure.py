@@ -101,4 +101,4 @@ def test_the_table_of_a_verification_has_the_truth_beside() -> None:
     words = " ".join(text.split())
     row = next(line.split() for line in text.splitlines() if line.split()[:1] == ["12"])
     assert row[-3:] == ["9.5", "1.00", "38%"]
-    assert "75% of the 4 costs and 100% of the rewards lie in their interval" in words
+    assert "75% of the 4 costs are within their bound and 100% of the rewards in their interval" in words

@@ -134,7 +134,7 @@ class Calibration:
         best = max(fitting, key=lambda point: point.reward.mean)
         why = (
             f"eps {best.restriction:.3g}: cost estimated from logs {best.cost.mean:.3g} "
-            f"({self.confidence:.0%}: {best.cost.low:.3g} to {best.cost.high:.3g}), "
+            f"({self.confidence:.0%}: at most {best.cost.high:.3g}), "
             f"reward {best.reward.mean:.4g} ({best.reward.low:.4g} to {best.reward.high:.4g})"
         )
         if risk is not None:

@@ -108,7 +108,7 @@ class OffPolicyEvaluator(NamedTuple):
         for risk in sorted(RISKS, reverse=True):  # what is exceeded more rarely costs no less, whatever the margins
             least = max(least, self._bound_tail(values[..., 1], risk))
             tails = {f"{risk:g}": min(self.largest, least)} | tails
-        interval = replace(around, low=max(0.0, around.low), high=high)
+        interval = replace(around, low=0.0, high=high)  # only what it costs at most is asked, and checked
         return Estimate(interval, self.reward_margin.around(reward, reward_spread), tails, beyond)
 
     def _bound_tail(self, costs: Float[np.ndarray, "members starts"], risk: float) -> float:

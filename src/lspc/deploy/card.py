@@ -87,15 +87,14 @@ def _expected(exported: Exported) -> str:
     lines = ["## What to expect", ""]
     if choice and choice.cost and choice.reward and calibration:
         lines += [
-            "| of an episode | estimate from logs | interval | measured |",
+            "| of an episode | estimate from logs | bound | measured |",
             "|---|---|---|---|",
-            f"| cost | {choice.cost.mean:.3g} | {choice.cost.low:.3g} to {choice.cost.high:.3g} | "
-            f"{_told(measured, 'cost')} |",
+            f"| cost | {choice.cost.mean:.3g} | at most {choice.cost.high:.3g} | {_told(measured, 'cost')} |",
             f"| reward | {choice.reward.mean:.4g} | {choice.reward.low:.4g} to {choice.reward.high:.4g} | "
             f"{_told(measured, 'reward')} |",
             "",
             f"Estimates from logs: by dynamics models learned from the data and checked on held-out episodes. "
-            f"Intervals are meant to hold the truth {calibration.confidence:.0%} of the time; nothing guarantees it.",
+            f"Bounds are meant to hold {calibration.confidence:.0%} of the time; nothing guarantees it.",
         ]
     elif calibration:
         lines += _curve(calibration)
@@ -140,16 +139,16 @@ def _curve(calibration: "Calibration") -> list[str]:
     last = len(calibration.curve) - 1
     shown = [calibration.curve[i] for i in sorted({round(last * share / 5) for share in range(6)})]
     return [
-        "| eps | estimated cost of an episode | interval | estimated reward | interval |",
+        "| eps | estimated cost of an episode | at most | estimated reward | interval |",
         "|---|---|---|---|---|",
         *(
-            f"| {p.restriction:.3g} | {p.cost.mean:.3g} | {p.cost.low:.3g} to {p.cost.high:.3g} | "
+            f"| {p.restriction:.3g} | {p.cost.mean:.3g} | {p.cost.high:.3g} | "
             f"{p.reward.mean:.4g} | {p.reward.low:.4g} to {p.reward.high:.4g} |"
             for p in shown
         ),
         "",
-        f"Estimates from logs; intervals are meant to hold the truth {calibration.confidence:.0%} of the time, which "
-        "nothing guarantees.",
+        f"Estimates from logs; bounds and intervals are meant to hold {calibration.confidence:.0%} of the time, "
+        "which nothing guarantees.",
     ]
 
 

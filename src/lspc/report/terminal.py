@@ -217,7 +217,7 @@ def calibration_table(
             row = [
                 f"{choice.budget:g}",
                 f"{choice.restriction:.2f}",
-                _estimate(choice.cost),
+                _at_most(choice.cost),
                 _estimate(choice.reward),
             ]
         if verified:
@@ -230,7 +230,8 @@ def calibration_table(
         table.add_row(*row)
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
-        f"In brackets: {found.confidence:.0%} intervals: estimates, not guarantees (`lspc pilot` gives one). "
+        "In brackets: what it costs at most, and where the reward lies; meant to hold "
+        f"{found.confidence:.0%} of the time: estimates, not guarantees (`lspc pilot` gives one). "
         "Recorded episodes were replayed in models that had not seen them: for "
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
@@ -238,7 +239,8 @@ def calibration_table(
     if verified:
         caption += (
             f" In the simulator ({verified.episodes} episodes each) {verified.cost_coverage:.0%} of the "
-            f"{len(verified.truths)} costs and {verified.reward_coverage:.0%} of the rewards lie in their interval. "
+            f"{len(verified.truths)} costs are within their bound and {verified.reward_coverage:.0%} of the rewards in "
+            "their interval. "
             "Best eps, reward lost: against choosing with the simulator."
         )
     table.caption = caption
@@ -248,6 +250,10 @@ def calibration_table(
 
 def _estimate(estimate: "Interval") -> str:
     return f"{estimate.mean:.4g}\n[dim]\\[{estimate.low:.4g}, {estimate.high:.4g}]"
+
+
+def _at_most(estimate: "Interval") -> str:
+    return f"{estimate.mean:.4g}\n[dim]\\[{estimate.high:.4g}]"
 
 
 def comparison_table(found: "Comparison") -> Table:
@@ -266,7 +272,7 @@ def comparison_table(found: "Comparison") -> Table:
         table.add_row(
             f"{mark}{plain(run)}", f"{mark}{plain(policy)}",
             "-" if shown.restriction is None else f"{shown.restriction:.2f}",
-            _estimate(shown.cost), _estimate(shown.reward), "yes" if shown.fits else "no",
+            _at_most(shown.cost), _estimate(shown.reward), "yes" if shown.fits else "no",
         )  # fmt: skip
     return table
 
