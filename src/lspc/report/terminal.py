@@ -239,8 +239,8 @@ def calibration_table(
     if verified:
         caption += (
             f" In the simulator ({verified.episodes} episodes each) {verified.cost_coverage:.0%} of the "
-            f"{len(verified.truths)} costs are within their bound and {verified.reward_coverage:.0%} of the rewards in "
-            "their interval. "
+            f"{len(verified.truths)} costs are within their bound and {verified.reward_coverage:.0%} of the rewards "
+            "in their interval. "
             "Best eps, reward lost: against choosing with the simulator."
         )
     table.caption = caption
