@@ -83,7 +83,7 @@ def test_calibrate_prints_a_table_that_fits_and_verifies(
     assert "…" not in done.stdout
     words = " ".join(done.stdout.split())
     assert "reward lost" in words
-    assert "intervals" in words
+    assert "at most" in words
     assert [line.split()[0] for line in lines if re.match(r" +\d+ ", line)][-3:] == ["10", "20", "40"]
     assert done.stdout.split()[-2:] == ["picture:", str(picture)]
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -39,8 +39,8 @@ def calibration_figure(
 def _draw_curve(axes: Axes, calibration: Calibration, name: str) -> None:
     eps = [point.restriction for point in calibration.curve]
     estimates = [getattr(point, name) for point in calibration.curve]
-    bound = "at most" if name == "cost" else "interval"
-    label = f"estimate from logs, {bound} ({calibration.confidence:.0%})"
+    shaded = "shaded up to its bound" if name == "cost" else "interval shaded"
+    label = f"estimate from logs, {shaded} ({calibration.confidence:.0%})"
     axes.fill_between(
         eps, [e.low for e in estimates], [e.high for e in estimates], color=EPISODE_COLOUR, alpha=0.2, linewidth=0
     )

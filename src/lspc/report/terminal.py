@@ -230,8 +230,8 @@ def calibration_table(
         table.add_row(*row)
     off = max(abs(replay.cost - replay.predicted_cost) for replay in found.replays)
     caption = (
-        "In brackets: what it costs at most, and where the reward lies; meant to hold "
-        f"{found.confidence:.0%} of the time: estimates, not guarantees (`lspc pilot` gives one). "
+        f"The most that it costs, and in brackets where the reward lies, are meant to hold {found.confidence:.0%} "
+        "of the time: estimates, not guarantees (`lspc pilot` gives one). "
         "Recorded episodes were replayed in models that had not seen them: for "
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
@@ -253,7 +253,7 @@ def _estimate(estimate: "Interval") -> str:
 
 
 def _at_most(estimate: "Interval") -> str:
-    return f"{estimate.mean:.4g}\n[dim]\\[{estimate.high:.4g}]"
+    return f"{estimate.mean:.4g}\n[dim]at most {estimate.high:.4g}"
 
 
 def comparison_table(found: "Comparison") -> Table:
