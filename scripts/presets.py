@@ -47,8 +47,8 @@ def main() -> None:
             rows += describe_run(Run.open(run), preset)
         files.write_json(
             chosen.out,
-            {"lspc_version": lspc.__version__, "command": shlex.join(["python", *sys.argv]), "task": chosen.task,
-             "batch_size": BATCH, "episodes": chosen.episodes, "rows": rows},
+            {"lspc_version": lspc.__version__, "command": f"python scripts/presets.py {shlex.join(sys.argv[1:])}",
+             "task": chosen.task, "batch_size": BATCH, "episodes": chosen.episodes, "rows": rows},
         )  # fmt: skip
         print_table(rows)
 
