@@ -38,7 +38,10 @@ def print_choices(measured: dict[str, dict[str, Any]]) -> None:
     for task, methods in measured.items():
         played = list_played(methods)
         answers = [row for row in methods["choose"]["rows"] if row["policy"] == "chosen"]
-        for budget in sorted({row["budgets"][0] for row in answers}):
+        budgets = sorted({row["budgets"][0] for row in answers})
+        if not any(row["costs"] for row in answers):
+            print(f"| {task} | {', '.join(f'{budget:g}' for budget in budgets)} | none | - | - | - |")
+        for budget in budgets:
             cells: list[list[str]] = [[], [], [], []]
             for row in (row for row in answers if row["budgets"] == [budget]):
                 best = find_best(played, row["seed"], budget)
@@ -55,7 +58,8 @@ def print_choices(measured: dict[str, dict[str, Any]]) -> None:
                         texts[3] = f"{lost[-1]:.0%}"
                 for cell, text in zip(cells, texts, strict=True):
                     cell.append(text)
-            print(f"| {task} | {budget:g} | " + " | ".join(", ".join(cell) for cell in cells) + " |")
+            if any(row["costs"] for row in answers):
+                print(f"| {task} | {budget:g} | " + " | ".join(", ".join(cell) for cell in cells) + " |")
     print(
         f"\nkept: {sum(kept)} of {len(kept)} chosen; refused although a policy would have fitted: {refused}; "
         f"reward lost: {np.mean(lost):.1%} on average, {np.median(lost):.1%} in the median, {max(lost):.0%} at most\n"
