@@ -15,6 +15,8 @@ from lspc.errors import UserError
 
 UNFINISHED = ".unfinished-"
 """How the name of a file begins while it is being written; a kill may leave one behind."""
+_unfinished = set[Path]()
+"""Those that this process is writing."""
 
 
 @contextmanager
@@ -25,6 +27,7 @@ def atomic_path(path: str | Path) -> Generator[Path]:
     handle, name = tempfile.mkstemp(prefix=f"{UNFINISHED}{path.name}.", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
+    _unfinished.add(temporary)
     try:
         yield temporary
         umask = os.umask(0)
@@ -35,6 +38,7 @@ def atomic_path(path: str | Path) -> Generator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+        _unfinished.discard(temporary)
 
 
 def check_writable(folder: str | Path) -> None:
@@ -131,6 +135,12 @@ def clear_unfinished(folder: Path) -> None:
     """Remove what a killed process left half written; only for the one that may write into `folder`."""
     for leftover in folder.glob(f"{UNFINISHED}*"):
         leftover.unlink()
+
+
+def discard_unfinished() -> None:
+    """Remove what this process is writing, before it ends in the middle of it."""
+    for temporary in list(_unfinished):
+        temporary.unlink(missing_ok=True)
 
 
 def as_json(value: Any) -> Any:
