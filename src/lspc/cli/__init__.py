@@ -60,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with end_at_once():
             _answer(arguments)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        _stop_writing()
     except (UserError, OSError) as error:
         for line in str(error).splitlines() or [repr(error)]:
             print(f"lspc: {visible(line)}", file=sys.stderr)
@@ -69,6 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt as stopped:
         print(f"\nlspc: {str(stopped) or 'stopped'}", file=sys.stderr)
         sys.exit(130)
+    finally:  # not left to Python, which would tell of a reader that is gone
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _stop_writing()
+
+
+def _stop_writing() -> None:
+    """The reader, such as `head`, has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _answer(arguments: list[str]) -> None:
