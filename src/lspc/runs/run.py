@@ -5,7 +5,7 @@ written once, when a folder is claimed, and read here and nowhere else.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -198,9 +198,13 @@ class Run:
         sizes_differ = dataset.action_dim != self.spec.action_dim
         return dataset if sizes_differ else dataset.bound_actions(self.spec.action_bounds, slack=math.inf)
 
-    def require_dataset(self, given: Path | None = None) -> Dataset:
-        """The data the run learned from, or a word on where to name them."""
+    def require_dataset(
+        self, given: Path | None = None, on_warning: Callable[[str], None] = lambda line: None
+    ) -> Dataset:
+        """The data the run learned from, or a word on where to name them; `on_warning` hears what is odd there."""
         if (dataset := self.load_dataset(given)) is not None:
+            for warning in dataset.warnings:
+                on_warning(warning)
             return dataset
         source = given or Path(self.dataset.source)
         if source.exists():
