@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,6 +171,18 @@ def is_sealed(values: Mapping[str, Any], place: str, what_to_do: str) -> bool:
     if seal(values) != dict(values):
         raise UserError(f"{place}: changed since it was written (its SHA-256 differs); {what_to_do}")
     return True
+
+
+def expect_seal(values: Mapping[str, Any], place: str, what_to_do: str) -> bool:
+    """`is_sealed`, and a warning where there is no hash: older versions wrote none."""
+    sealed = is_sealed(values, place, what_to_do)
+    if not sealed:
+        warnings.warn(
+            f"{place}: no SHA-256 of its content (from before 0.3, or damaged): a change would go unnoticed; "
+            f"to have one, {what_to_do}",
+            stacklevel=3,
+        )
+    return sealed
 
 
 def _digest(value: Any) -> str:

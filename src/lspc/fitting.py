@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lspc import algos, files, lanes, training
-from lspc.calibration import fitted_q
+from lspc.calibration import certificate, fitted_q
 from lspc.calibration.choosing import Calibration, Choice, check_budget
 from lspc.calibration.run import calibrate_run
 from lspc.data import Dataset
@@ -77,7 +77,10 @@ class Fitted:
         """What `lspc.pilot` proved with real episodes for this budget; none until then."""
         folder = self.policy.folder
         place = None if folder is None else _there(layout.certificate_path(folder, self.budget))
-        return None if place is None else files.read_json(place)
+        if place is None:
+            return None
+        certificate.read(place)  # which refuses one that was changed
+        return files.read_json(place)
 
     def act(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The action for one observation or a batch, in the plant's units."""

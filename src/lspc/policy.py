@@ -81,11 +81,8 @@ def _read_card(folder: Path) -> dict[str, Any]:
     card = files.read_json(folder / CARD)
     if not isinstance(card, dict):
         raise UserError(f"{folder / CARD}: not a card: it must be a JSON object; {RESTORE}")
-    if not files.is_sealed(card, f"{folder / CARD}", RESTORE):
-        warnings.warn(
-            f"{folder / CARD}: no SHA-256 of its content (before 0.3): damage would go unnoticed", stacklevel=3
-        )
-    elif card.get(WEIGHTS_HASH) != files.file_hash(folder / WEIGHTS):
+    sealed = files.expect_seal(card, f"{folder / CARD}", RESTORE)
+    if (sealed or WEIGHTS_HASH in card) and card.get(WEIGHTS_HASH) != files.file_hash(folder / WEIGHTS):
         raise UserError(
             f"{folder / WEIGHTS}: not the weights that {CARD} was written for (SHA-256 differs); {RESTORE}"
         )

@@ -163,10 +163,10 @@ def test_calibrate_and_export_refuse_what_they_cannot_do(
     description = Run.open(out).describe()
     described = {**description, "dataset": {**description["dataset"], "source": str(tmp_path / "gone.hdf5")}}
     shutil.copytree(out, lost)
-    files.write_json(lost / "config.json", described)
+    files.write_json(lost / "config.json", files.seal(described))
     nameless = tmp_path / "nameless"
     shutil.copytree(out, nameless)
-    files.write_json(nameless / "config.json", {**description, "task": None})
+    files.write_json(nameless / "config.json", files.seal({**description, "task": None}))
     few_run = tmp_path / "few"
     save(dataset.select(range(5)), few, metadata={"task": "BallRun"})
     assert cli("train", "--data", few, "--out", few_run, *TINY).returncode == 0

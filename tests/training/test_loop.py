@@ -213,7 +213,7 @@ def test_a_setting_this_version_does_not_know_is_named(dataset: Dataset, tmp_pat
     run(dataset, tmp_path, steps=10)
     described = Run.open(tmp_path).describe()
     described["config"]["forgotten"] = 1
-    files.write_json(tmp_path / "config.json", described)
+    files.write_json(tmp_path / "config.json", files.seal(described))
     with pytest.raises(UserError, match="forgotten is 1 there, None now"):
         run(dataset, tmp_path, steps=10)
 

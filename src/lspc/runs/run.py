@@ -74,7 +74,7 @@ class Run:
         place = layout.config_path(folder)
         values = files.read_json(place)
         run = fields.parse(Run, values, f"{place}", path=folder)
-        files.is_sealed(values, f"{place}", "restore it from a copy, or train again")
+        files.expect_seal(values, f"{place}", "restore it from a copy, or train again")
         if not run.seeds:
             raise UserError(f"{place}: seeds must name one training seed or more, found none; repair or delete it")
         return run
