@@ -5,7 +5,7 @@ finished calibration is read again, and the rest takes seconds.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from lspc.deploy.export import export, require_onnx
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report import page
-from lspc.runs import layout
+from lspc.runs import fields, layout
 from lspc.tasks import Task
 from lspc.training import settings
 
@@ -91,15 +91,28 @@ class Fitted:
     @staticmethod
     def load(folder: str | Path) -> "Fitted":
         """What `lspc.fit` left in a folder."""
-        if not (Path(folder) / DONE).exists():
+        asked = _read_asked(Path(folder))
+        if asked is None:
             raise UserError(f"{folder}: it holds no finished `lspc fit`; run that again to continue")
-        done = files.read_json(Path(folder) / DONE)
-        policy = load_policy(folder, seed=done["seed"])
-        return Fitted(Path(folder), policy, policy.calibration.choose(done["budget"]))
+        policy = load_policy(folder, seed=asked.seed)
+        return Fitted(Path(folder), policy, policy.calibration.choose(asked.budget))
 
     def __repr__(self) -> str:
         proved = ", certified" if self.certificate else ""
         return f"Fitted({str(self.folder)!r}, budget {self.budget:g}: {self.choice.why}{proved})"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a finished call was asked for."""
+
+    budget: float
+    seed: int
+
+
+def _read_asked(folder: Path) -> _Asked | None:
+    place = _there(folder / DONE)
+    return None if place is None else fields.parse(_Asked, files.read_json(place), f"{place}")
 
 
 def _there(path: Path) -> Path | None:
@@ -155,13 +168,14 @@ def fit(
         on_stage("exporting", 1, 1, MODEL)
     on_stage("reporting", 0, 1, REPORT)
     page.write([out], out / REPORT, film=False)
-    files.write_json(out / DONE, {"budget": budget, "seed": seed})
+    files.write_json(out / DONE, asdict(_Asked(budget, seed)))
     on_stage("reporting", 1, 1, REPORT)
     return Fitted(out, load_policy(out, seed=seed), choice)
 
 
 def _forget_other_budget(out: Path, budget: float) -> None:
     """Remove the policy of another budget: where this one allows none, none may lie there."""
-    if (out / DONE).exists() and files.read_json(out / DONE)["budget"] != budget:
+    asked = _read_asked(out)
+    if asked is not None and asked.budget != budget:
         for name in (DONE, MODEL, CARD):
             (out / name).unlink(missing_ok=True)

@@ -237,7 +237,15 @@ class Run:
     def budgets(self, task: Task | None) -> tuple[float, ...]:
         """What costs are judged by: what the user asked for last, else the task's thresholds or the usual ones."""
         place = self.path / layout.BUDGETS
-        return tuple(files.read_json(place)) if place.exists() else thresholds_of(task)
+        if not place.exists():
+            return thresholds_of(task)
+        found = files.read_json(place)
+        if not isinstance(found, list) or not found or not all(map(_is_budget, found)):
+            raise UserError(
+                f"{place}: must be a list of cost budgets, each a number of 0 or more, found {found!r}; "
+                "repair or delete it"
+            )
+        return tuple(found)
 
     def remember_budgets(self, budgets: Sequence[float]) -> None:
         """Judge by these from now on, in every table and picture; none changes nothing."""
@@ -269,6 +277,11 @@ class Run:
     def is_finished(self) -> bool:
         """Whether there is a policy of every seed."""
         return all((layout.policy_folder(self.path, seed) / layout.CARD).exists() for seed in self.seeds)
+
+
+def _is_budget(value: Any) -> bool:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and math.isfinite(value) and value >= 0
 
 
 def identity(method: str, seeds: Sequence[int], dataset: str, config: Mapping[str, Any]) -> dict[str, Any]:

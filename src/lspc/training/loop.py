@@ -329,7 +329,7 @@ def _restore(planned: Sequence[_Planned], make: Callable[[Any], Any]) -> tuple[t
             path.unlink()
         curve = run.path / layout.CURVE
         if curve.exists():
-            files.write_jsonl(curve, [line for line in files.read_jsonl(curve) if line.get("updates", 0) <= step])
+            record.write(curve, [each for each in run.records(layout.CURVE) if each.updates <= step])
     return states, step
 
 
