@@ -11,11 +11,12 @@ import pytest
 from helpers.calibrated import add_calibration, guard_models, made
 from helpers.exported import leave_run
 
-from lspc import calibration
+from lspc import calibration, files
 from lspc.algos.base import Spec
 from lspc.calibration.certificate import run_pilot
 from lspc.data import Dataset
 from lspc.errors import UserError
+from lspc.fitting import Fitted
 from lspc.policy import load_policy
 from lspc.runs import Run, layout
 
@@ -121,6 +122,19 @@ def test_an_edited_certificate_is_refused(finished: Path, dataset: Dataset) -> N
         load_policy(finished).for_budget(10)
     with pytest.raises(UserError, match=r"certificate-10\.json: changed since it was written"):
         load_policy(finished).act(dataset.observations[0], budget=10.0)
+
+
+def test_what_was_fitted_is_called_certified_only_if_it_is(finished: Path, dataset: Dataset) -> None:
+    path, policy = certify(finished, dataset), load_policy(finished)
+    fitted = Fitted(finished, policy, policy.calibration.choose(10.0))
+    assert fitted.certificate is not None
+    assert "certified" in repr(fitted)
+    files.write_json(path, files.seal({**files.read_json(path), "restriction": None}))
+    assert "certified" not in repr(fitted)
+    edit(path, restriction=2.0)
+    assert "certified" not in repr(fitted)
+    with pytest.raises(UserError, match=r"certificate-10\.json: changed since it was written"):
+        _ = fitted.certificate
 
 
 def test_a_certificate_of_an_earlier_version_holds_with_a_warning(finished: Path, dataset: Dataset) -> None:

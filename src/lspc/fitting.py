@@ -98,8 +98,15 @@ class Fitted:
         return Fitted(Path(folder), policy, policy.calibration.choose(asked.budget))
 
     def __repr__(self) -> str:
-        proved = ", certified" if self.certificate else ""
+        proved = ", certified" if self._is_certified() else ""
         return f"Fitted({str(self.folder)!r}, budget {self.budget:g}: {self.choice.why}{proved})"
+
+    def _is_certified(self) -> bool:
+        try:
+            found = self.certificate
+        except UserError:  # told when it is used
+            return False
+        return found is not None and found["restriction"] is not None
 
 
 @dataclass(frozen=True)
