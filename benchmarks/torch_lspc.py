@@ -1,4 +1,4 @@
-"""LSPC's update as one writes it in PyTorch, eager or compiled: what benchmarks/speed.py compares ours with.
+"""LSPC's update as one writes it in PyTorch, eager or compiled: what benchmarks/updates.py compares ours with.
 
 It runs in an environment of its own (`pip install torch==2.13.0 numpy`), started by the benchmark, which asks it line
 by line. The settings are those of the `paper` preset; tests cannot hold it, so the benchmark checks one update of it

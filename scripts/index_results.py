@@ -6,6 +6,7 @@ Of a run all of it is read from the run itself. What is a file of its own is nam
 is refused.
 """
 
+import warnings
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
@@ -132,14 +133,20 @@ def write_index(results: Path = RESULTS) -> str:
     return "".join(parts)
 
 
+def _open(folder: Path) -> Run:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*no SHA-256")  # runs of the first versions have none
+        return Run.open(folder)
+
+
 def _run_row(results: Path, folder: Path) -> str:
-    run = Run.open(folder)
+    run = _open(folder)
     seeds = ", ".join(map(str, run.seeds))
     return _row(folder.relative_to(results), run.method, seeds, run.lspc_version, _measured(run), _train_command(run))
 
 
 def _group_row(results: Path, group: Path, runs: Iterable[Path]) -> str:
-    inside = [Run.open(folder) for folder in runs if folder.parent == group]
+    inside = [_open(folder) for folder in runs if folder.parent == group]
     what, command = GROUPS[group.name]
     seeds = sorted({seed for run in inside for seed in run.seeds})
     command = command.format(task=group.parent.name, seeds=" ".join(map(str, seeds)))
@@ -178,7 +185,7 @@ def _file_row(results: Path, path: Path) -> str:
         raise UserError(f"{path}: say in scripts/index_results.py what it is and how it was made")
     run, known = path.with_suffix(""), {"lspc_version": kind.version, "command": kind.command}
     if layout.is_run(run):
-        known["lspc_version"] = _measured(Run.open(run))
+        known["lspc_version"] = _measured(_open(run))
     elif path.suffix == ".json" and isinstance(said := files.read_json(path), dict):
         said = said["methods"]["lspc"] if kind.command == SAFETY else said
         known |= {name: value for name, value in said.items() if name in known}

@@ -14,6 +14,7 @@ from helpers.data import small_dataset
 import lspc
 from lspc import api, cli, data
 from lspc.algos import METHODS
+from lspc.data import Dataset
 from lspc.data.validate import check_built
 from lspc.errors import UserError
 from lspc.runs import Run
@@ -159,6 +160,16 @@ def test_progress_is_a_bar_on_standard_error(
     assert out == ""
     assert "training" in err
     assert "100%" in err
+
+
+def test_fit_warns_of_data_without_any_cost(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api.fitting, "fit", MagicMock())
+    free = replace(dataset, costs=np.zeros_like(dataset.costs))
+    with pytest.warns(UserWarning, match=f"NONE of the {dataset.transitions:,} steps has a cost above 0"):
+        lspc.fit(free, 10, tmp_path)
+    lspc.fit(free, 10, tmp_path, on_stage=lambda *_: None)  # the command line, which has shown it
 
 
 def test_calibrate_pilot_and_evaluate_show_a_bar_or_tell_the_caller(

@@ -60,8 +60,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "sims", "tasks", "training",
     },
     "cli": {
-        "algos", "api", "bench", "calibration", "compile_cache", "data", "deploy", "doctor", "evaluation", "lanes",
-        "report", "runs", "sims", "tasks", "theory", "training",
+        "algos", "api", "bench", "calibration", "compile_cache", "data", "deploy", "doctor", "evaluation", "files",
+        "lanes", "report", "runs", "sims", "tasks", "theory", "training",
     },
     "__init__": {"api", "data", "sims"},
     "__main__": {"cli"},

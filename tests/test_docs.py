@@ -52,6 +52,17 @@ def shown(command: Command) -> str:
     return f"{command.page}: lspc {' '.join(command.words)}"
 
 
+def test_performance_names_what_make_speed_runs_and_the_commands_of_the_others() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    [told] = re.findall(r"make speed +# (.+) of benchmarks/", page)
+    recipe = (ROOT / "Makefile").read_text().partition("\nspeed:")[2].partition("\n\n")[0]
+    run = re.findall(r"benchmarks/(\w+)\.py", recipe)
+    assert told.split(", ") == run
+    programs = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
+    others = programs - {*run, "growth", "torch_lspc"}
+    assert [name for name in sorted(others) if f"\n    python benchmarks/{name}.py" not in page] == []
+
+
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each.whole], ids=shown)
 def test_a_command_in_a_block_is_one_that_lspc_takes(command: Command) -> None:
     with nullcontext() if "--help" not in command.words else pytest.raises(SystemExit):

@@ -181,7 +181,7 @@ def test_what_cannot_be_measured_is_refused(finished: Path, dataset: Dataset, tm
         evaluate(finished, BALL_RUN, variants=("BC",))
     with pytest.raises(UserError, match="is not a run folder"):
         evaluate(tmp_path, BALL_RUN)
-    files.write_json(layout.config_path(tmp_path), Run.open(finished).describe())
+    files.write_json(layout.config_path(tmp_path), files.seal(Run.open(finished).describe()))
     with pytest.raises(UserError, match="training has not finished"):
         evaluate(tmp_path, BALL_RUN)
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 from helpers.calibrated import add_calibration, guard_models, made
 from helpers.exported import leave_run
 
-from lspc import calibration
+from lspc import calibration, files
 from lspc.algos.base import Spec
+from lspc.calibration.certificate import run_pilot
 from lspc.data import Dataset
 from lspc.errors import UserError
+from lspc.fitting import Fitted
 from lspc.policy import load_policy
 from lspc.runs import Run, layout
 
@@ -27,6 +30,12 @@ def finished(tmp_path: Path, dataset: Dataset) -> Path:
 
 def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def drop(path: Path, *names: str) -> None:
+    path.write_text(
+        json.dumps({name: each for name, each in json.loads(path.read_text()).items() if name not in names})
+    )
 
 
 def test_every_changed_byte_of_the_weights_is_refused(finished: Path) -> None:
@@ -49,10 +58,7 @@ def test_a_changed_card_is_refused(finished: Path) -> None:
 
 
 def test_a_policy_of_an_earlier_version_opens_with_a_warning(finished: Path) -> None:
-    path = layout.policy_folder(finished, 0) / layout.CARD
-    values = json.loads(path.read_text())
-    del values["sha256"], values["weights_sha256"]
-    path.write_text(json.dumps(values))
+    drop(layout.policy_folder(finished, 0) / layout.CARD, "sha256", "weights_sha256")
     with pytest.warns(UserWarning, match=r"card\.json: no SHA-256 of its content"):
         assert load_policy(finished).variant == "LSPC-O"
 
@@ -67,10 +73,7 @@ def test_an_edited_bound_is_refused(finished: Path) -> None:
 
 
 def test_a_calibration_without_a_hash_asks_for_another(finished: Path) -> None:
-    path = layout.policy_folder(finished, 0) / layout.CALIBRATION
-    values = json.loads(path.read_text())
-    del values["sha256"]
-    path.write_text(json.dumps(values))
+    drop(layout.policy_folder(finished, 0) / layout.CALIBRATION, "sha256")
     with pytest.raises(UserError, match=r"calibration\.json: carries no SHA-256 .*calibrate` again"):
         load_policy(finished).for_budget(12)
 
@@ -101,6 +104,65 @@ def test_the_guards_networks_must_be_those_of_the_calibration(
     shutil.copy(tmp_path / layout.FITTED_Q, layout.policy_folder(finished, 0) / layout.FITTED_Q)
     with pytest.raises(UserError, match=r"calibration\.json: made for another fitted_q\.safetensors"):
         _ = load_policy(finished).guard
+
+
+def certify(run: Path, dataset: Dataset) -> Path:
+    """A certificate of eps 0.5 for a budget of 10, where the calibration names none."""
+    log = dataset.select(range(20))
+    actions = load_policy(run, restriction=0.5).act(log.observations)
+    free = replace(log, actions=actions, costs=np.zeros_like(log.costs))
+    return run_pilot(run, 10.0, logs={0.5: free})[1]
+
+
+def test_an_edited_certificate_is_refused(finished: Path, dataset: Dataset) -> None:
+    path = certify(finished, dataset)
+    assert load_policy(finished).certified(10.0) == 0.5
+    edit(path, restriction=2.0)
+    with pytest.raises(UserError, match=r"certificate-10\.json: changed since it was written .*pilot` again"):
+        load_policy(finished).for_budget(10)
+    with pytest.raises(UserError, match=r"certificate-10\.json: changed since it was written"):
+        load_policy(finished).act(dataset.observations[0], budget=10.0)
+
+
+def test_what_was_fitted_is_called_certified_only_if_it_is(finished: Path, dataset: Dataset) -> None:
+    path, policy = certify(finished, dataset), load_policy(finished)
+    fitted = Fitted(finished, policy, policy.calibration.choose(10.0))
+    assert fitted.certificate is not None
+    assert "certified" in repr(fitted)
+    files.write_json(path, files.seal({**files.read_json(path), "restriction": None}))
+    assert "certified" not in repr(fitted)
+    edit(path, restriction=2.0)
+    assert "certified" not in repr(fitted)
+    with pytest.raises(UserError, match=r"certificate-10\.json: changed since it was written"):
+        _ = fitted.certificate
+
+
+def test_a_certificate_of_an_earlier_version_holds_with_a_warning(finished: Path, dataset: Dataset) -> None:
+    path = certify(finished, dataset)
+    drop(path, "sha256")
+    with pytest.warns(UserWarning, match=r"certificate-10\.json: no SHA-256 of its content .*pilot` again"):
+        assert load_policy(finished).certified(10.0) == 0.5
+
+
+def test_a_card_that_lost_its_hash_still_knows_its_weights(finished: Path) -> None:
+    folder = layout.policy_folder(finished, 0)
+    drop(folder / layout.CARD, "sha256")
+    with pytest.warns(UserWarning, match=r"card\.json: no SHA-256 of its content"):
+        load_policy(finished)
+    content = bytearray((folder / layout.WEIGHTS).read_bytes())
+    content[-1] ^= 1
+    (folder / layout.WEIGHTS).write_bytes(content)
+    with (
+        pytest.warns(UserWarning, match=r"card\.json: no SHA-256 of its content"),
+        pytest.raises(UserError, match=r"weights\.safetensors: not the weights that card\.json was written for"),
+    ):
+        load_policy(finished)
+
+
+def test_a_description_without_a_hash_opens_with_a_warning(finished: Path) -> None:
+    drop(finished / layout.CONFIG, "sha256")
+    with pytest.warns(UserWarning, match=r"config\.json: no SHA-256 of its content"):
+        assert Run.open(finished).seeds == (0,)
 
 
 def test_a_changed_description_of_a_run_is_refused(finished: Path) -> None:

@@ -160,6 +160,8 @@ def test_lspc_s_does_not_act_as_lspc_o_when_given_a_budget(calibrated_run: Path,
     for asked in asked_for:
         with pytest.raises(UserError, match="this is LSPC-S, which does not depend on a budget: load LSPC-O"):
             careful.act(dataset.observations[0], **asked)
+    with pytest.raises(UserError, match="this is LSPC-S, which does not depend on a budget: load LSPC-O"):
+        careful.for_budget(40.0)
 
 
 def test_a_budget_takes_the_eps_chosen_for_it(calibrated_run: Path) -> None:

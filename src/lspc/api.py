@@ -11,7 +11,7 @@ from lspc import algos, calibration, evaluation, fitting, lanes, training
 from lspc.calibration.certificate import Certificate, run_pilot
 from lspc.calibration.choosing import check_budget
 from lspc.calibration.run import OnStage, calibrate_run
-from lspc.data import Bounds, Dataset
+from lspc.data import Bounds, Dataset, cost_warning
 from lspc.data import load as load_dataset
 from lspc.data import save as save_dataset
 from lspc.data.bounds import Given
@@ -57,6 +57,8 @@ def fit(
     """
     devices.use(device)
     dataset = _open(logs)
+    if on_stage is None and (warning := cost_warning(dataset.costs)):  # the command line has shown it already
+        on_warning(f"{dataset.source}: {warning}")
     with ExitStack() as stack:
         if progress:
             from lspc.report import terminal

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from lspc.errors import UserError
 
 UNFINISHED = ".unfinished-"
 """How the name of a file begins while it is being written; a kill may leave one behind."""
+_unfinished = set[Path]()
+"""Those that this process is writing."""
 
 
 @contextmanager
@@ -25,6 +28,7 @@ def atomic_path(path: str | Path) -> Generator[Path]:
     handle, name = tempfile.mkstemp(prefix=f"{UNFINISHED}{path.name}.", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
+    _unfinished.add(temporary)
     try:
         yield temporary
         umask = os.umask(0)
@@ -35,6 +39,7 @@ def atomic_path(path: str | Path) -> Generator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+        _unfinished.discard(temporary)
 
 
 def check_writable(folder: str | Path) -> None:
@@ -133,6 +138,12 @@ def clear_unfinished(folder: Path) -> None:
         leftover.unlink()
 
 
+def discard_unfinished() -> None:
+    """Remove what this process is writing, before it ends in the middle of it."""
+    for temporary in list(_unfinished):
+        temporary.unlink(missing_ok=True)
+
+
 def as_json(value: Any) -> Any:
     """`value` as it will look when read back: tuples become lists, keys become strings."""
     return json.loads(json.dumps(value))
@@ -160,6 +171,18 @@ def is_sealed(values: Mapping[str, Any], place: str, what_to_do: str) -> bool:
     if seal(values) != dict(values):
         raise UserError(f"{place}: changed since it was written (its SHA-256 differs); {what_to_do}")
     return True
+
+
+def expect_seal(values: Mapping[str, Any], place: str, what_to_do: str) -> bool:
+    """`is_sealed`, and a warning where there is no hash: older versions wrote none."""
+    sealed = is_sealed(values, place, what_to_do)
+    if not sealed:
+        warnings.warn(
+            f"{place}: no SHA-256 of its content (from before 0.3, or damaged): a change would go unnoticed; "
+            f"to have one, {what_to_do}",
+            stacklevel=3,
+        )
+    return sealed
 
 
 def _digest(value: Any) -> str:

@@ -5,14 +5,14 @@ finished calibration is read again, and the rest takes seconds.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lspc import algos, files, lanes, training
-from lspc.calibration import fitted_q
+from lspc.calibration import certificate, fitted_q
 from lspc.calibration.choosing import Calibration, Choice, check_budget
 from lspc.calibration.run import calibrate_run
 from lspc.data import Dataset
@@ -20,7 +20,7 @@ from lspc.deploy.export import export, require_onnx
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.report import page
-from lspc.runs import layout
+from lspc.runs import fields, layout
 from lspc.tasks import Task
 from lspc.training import settings
 
@@ -77,7 +77,10 @@ class Fitted:
         """What `lspc.pilot` proved with real episodes for this budget; none until then."""
         folder = self.policy.folder
         place = None if folder is None else _there(layout.certificate_path(folder, self.budget))
-        return None if place is None else files.read_json(place)
+        if place is None:
+            return None
+        certificate.read(place)  # which refuses one that was changed
+        return files.read_json(place)
 
     def act(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """The action for one observation or a batch, in the plant's units."""
@@ -88,15 +91,35 @@ class Fitted:
     @staticmethod
     def load(folder: str | Path) -> "Fitted":
         """What `lspc.fit` left in a folder."""
-        if not (Path(folder) / DONE).exists():
+        asked = _read_asked(Path(folder))
+        if asked is None:
             raise UserError(f"{folder}: it holds no finished `lspc fit`; run that again to continue")
-        done = files.read_json(Path(folder) / DONE)
-        policy = load_policy(folder, seed=done["seed"])
-        return Fitted(Path(folder), policy, policy.calibration.choose(done["budget"]))
+        policy = load_policy(folder, seed=asked.seed)
+        return Fitted(Path(folder), policy, policy.calibration.choose(asked.budget))
 
     def __repr__(self) -> str:
-        proved = ", certified" if self.certificate else ""
+        proved = ", certified" if self._is_certified() else ""
         return f"Fitted({str(self.folder)!r}, budget {self.budget:g}: {self.choice.why}{proved})"
+
+    def _is_certified(self) -> bool:
+        try:
+            found = self.certificate
+        except UserError:  # told when it is used
+            return False
+        return found is not None and found["restriction"] is not None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a finished call was asked for."""
+
+    budget: float
+    seed: int
+
+
+def _read_asked(folder: Path) -> _Asked | None:
+    place = _there(folder / DONE)
+    return None if place is None else fields.parse(_Asked, files.read_json(place), f"{place}")
 
 
 def _there(path: Path) -> Path | None:
@@ -152,13 +175,14 @@ def fit(
         on_stage("exporting", 1, 1, MODEL)
     on_stage("reporting", 0, 1, REPORT)
     page.write([out], out / REPORT, film=False)
-    files.write_json(out / DONE, {"budget": budget, "seed": seed})
+    files.write_json(out / DONE, asdict(_Asked(budget, seed)))
     on_stage("reporting", 1, 1, REPORT)
     return Fitted(out, load_policy(out, seed=seed), choice)
 
 
 def _forget_other_budget(out: Path, budget: float) -> None:
     """Remove the policy of another budget: where this one allows none, none may lie there."""
-    if (out / DONE).exists() and files.read_json(out / DONE)["budget"] != budget:
+    asked = _read_asked(out)
+    if asked is not None and asked.budget != budget:
         for name in (DONE, MODEL, CARD):
             (out / name).unlink(missing_ok=True)

@@ -81,11 +81,8 @@ def _read_card(folder: Path) -> dict[str, Any]:
     card = files.read_json(folder / CARD)
     if not isinstance(card, dict):
         raise UserError(f"{folder / CARD}: not a card: it must be a JSON object; {RESTORE}")
-    if not files.is_sealed(card, f"{folder / CARD}", RESTORE):
-        warnings.warn(
-            f"{folder / CARD}: no SHA-256 of its content (before 0.3): damage would go unnoticed", stacklevel=3
-        )
-    elif card.get(WEIGHTS_HASH) != files.file_hash(folder / WEIGHTS):
+    sealed = files.expect_seal(card, f"{folder / CARD}", RESTORE)
+    if (sealed or WEIGHTS_HASH in card) and card.get(WEIGHTS_HASH) != files.file_hash(folder / WEIGHTS):
         raise UserError(
             f"{folder / WEIGHTS}: not the weights that {CARD} was written for (SHA-256 differs); {RESTORE}"
         )
@@ -156,11 +153,8 @@ class TrainedPolicy:
         and `steps_left` put the guard in charge, which falls back to LSPC-S when they do not suffice.
         """
         observation = self._checked(observation)
-        if self.variant != self.net.variants[0] and (budget, budget_left, steps_left) != (None, None, None):
-            raise UserError(
-                f"this is {self.variant}, which does not depend on a budget: load {self.net.variants[0]} to act "
-                "within one"
-            )
+        if (budget, budget_left, steps_left) != (None, None, None):
+            self._check_takes_budget()
         if budget is not None:
             return self.for_budget(budget).act(observation, rng, budget_left=budget_left, steps_left=steps_left)
         if budget_left is not None or steps_left is not None:
@@ -217,6 +211,7 @@ class TrainedPolicy:
 
     def for_budget(self, budget: float) -> "TrainedPolicy":
         """LSPC-O with the eps that a pilot has certified for this budget, else with the calibration's choice."""
+        self._check_takes_budget()
         if budget not in self._for_budget:
             restriction = self.certified(budget)
             if restriction is None:
@@ -228,6 +223,13 @@ class TrainedPolicy:
             self._for_budget[budget] = TrainedPolicy(net, net.variants[0], self.card, self.folder)
             self._for_budget[budget].fallbacks = self.fallbacks
         return self._for_budget[budget]
+
+    def _check_takes_budget(self) -> None:
+        if self.variant != self.net.variants[0]:
+            raise UserError(
+                f"this is {self.variant}, which does not depend on a budget: load {self.net.variants[0]} to act "
+                "within one"
+            )
 
     def certified(self, budget: float) -> float | None:
         """The eps that `lspc pilot` has certified for this budget, if it has."""

@@ -111,7 +111,8 @@ def test_a_certificate_is_of_these_weights_alone(run: Path, dataset: Dataset, tm
     with pytest.raises(UserError, match="is for other weights"):
         load(other, 11)
     values = files.read_json(path)
-    files.write_json(other / path.name, {**values, "stages": [{**values["stages"][0], "passed": "yes"}]})
+    wrong = {**values, "stages": [{**values["stages"][0], "passed": "yes"}]}
+    files.write_json(other / path.name, files.seal(wrong))
     with pytest.raises(UserError, match=r"stages\[0\].passed must be true or false"):
         load(other, 11)
 

@@ -4,8 +4,10 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.cli import TINY, Cli
 
@@ -67,6 +69,20 @@ def test_another_budget_uses_the_curve_that_is_there(
     for wrong in ("-1", "nan"):
         refused = cli("calibrate", run, "--budget", wrong, "--updates", "21")
         assert f"a budget must be a number of 0 or more, not {wrong}" in refused.stderr.splitlines()[-1]
+
+
+def test_data_without_any_cost_say_so_wherever_they_are_judged(cli: Cli, dataset: Dataset, tmp_path: Path) -> None:
+    data, run = tmp_path / "free.hdf5", tmp_path / "run"
+    save(replace(dataset, costs=np.zeros_like(dataset.costs)), data)
+    assert cli("train", "--data", data, "--out", run, *TINY).returncode == 0
+    told = [
+        cli(*verb, "--budget", "1", "--updates", "20", columns=400)
+        for verb in (["calibrate", run], ["calibrate", run, "--data", data], ["calibrate", run], ["choose", run])
+    ]
+    assert [each.returncode for each in told] == [0] * 4, told
+    steps, episodes = f"{dataset.transitions:,} steps", f"{len(dataset.episodes)} episodes"
+    for each, number in zip(told, (steps, steps, episodes, steps), strict=True):
+        assert each.stderr.count(f"free.hdf5: costs: NONE of the {number} has a cost above 0") == 1
 
 
 @pytest.mark.simulator
@@ -147,10 +163,10 @@ def test_calibrate_and_export_refuse_what_they_cannot_do(
     description = Run.open(out).describe()
     described = {**description, "dataset": {**description["dataset"], "source": str(tmp_path / "gone.hdf5")}}
     shutil.copytree(out, lost)
-    files.write_json(lost / "config.json", described)
+    files.write_json(lost / "config.json", files.seal(described))
     nameless = tmp_path / "nameless"
     shutil.copytree(out, nameless)
-    files.write_json(nameless / "config.json", {**description, "task": None})
+    files.write_json(nameless / "config.json", files.seal({**description, "task": None}))
     few_run = tmp_path / "few"
     save(dataset.select(range(5)), few, metadata={"task": "BallRun"})
     assert cli("train", "--data", few, "--out", few_run, *TINY).returncode == 0

@@ -1,4 +1,4 @@
-"""Ctrl-C in the first seconds of `lspc train`, whatever it is doing: it stops, in one line."""
+"""Ctrl-C at any moment of any verb: it stops, in one line, and leaves nothing half done."""
 
 import os
 import signal
@@ -16,23 +16,93 @@ START = "import sys, lspc.cli; print('begins', flush=True); lspc.cli.main(sys.ar
 """Until then Python itself is starting, and ends on Ctrl-C in its own way."""
 
 
+def interrupt(arguments: list[object], delay: float) -> None:
+    """Start `lspc`, interrupt it so many seconds after it began, and look how it ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env={**os.environ, **READ_ONLY},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begins\n"
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, f"after {delay:.2f} s: {process.returncode}, {told}"
+    assert "Traceback" not in told
+    assert told.splitlines()[-1].startswith("lspc: stopped")
+
+
 @pytest.mark.process
-def test_an_interrupt_in_the_first_seconds_always_stops(tmp_path: Path, data_file: Path) -> None:
-    rng = np.random.default_rng(0)
-    for number, delay in enumerate(rng.uniform(0.02, 4.0, 10)):
-        arguments = ["train", "--data", data_file, "--out", tmp_path / str(number), *TINY, "--steps", "1000000"]
-        process = subprocess.Popen(
-            [sys.executable, "-c", START, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env={**os.environ, **READ_ONLY},
-        )  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begins\n"
-        time.sleep(float(delay))
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
-        assert process.returncode == 130, f"after {delay:.2f} s: {process.returncode}, {told}"
-        assert "Traceback" not in told
-        assert told.splitlines()[-1].startswith("lspc: stopped")
+def test_training_stops_in_its_first_seconds(tmp_path: Path, data_file: Path) -> None:
+    for number, delay in enumerate(np.random.default_rng(0).uniform(0.02, 4.0, 8)):
+        out = tmp_path / str(number)
+        interrupt(["train", "--data", data_file, "--out", out, *TINY, "--steps", "1000000"], float(delay))
+
+
+@pytest.mark.process
+@pytest.mark.simulator
+@pytest.mark.parametrize("verb", ["fit", "calibrate", "evaluate"])
+def test_what_takes_long_stops_in_its_first_seconds(
+    trained: tuple[Path, str], data_file: Path, tmp_path: Path, verb: str
+) -> None:
+    options = {
+        "fit": [data_file, "--budget", "10", "--out", tmp_path / "model"],
+        "calibrate": [trained[0], "--budget", "10", "--data", data_file],
+        "evaluate": [trained[0], "--episodes", "10000"],
+    }[verb]
+    for delay in np.random.default_rng(1).uniform(0.02, 3.0, 4):
+        interrupt([verb, *options], float(delay))
+
+
+SWALLOWED = """
+import os, sys, lspc.cli
+
+class Strike:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            try:
+                os.kill(os.getpid(), 2)
+            except BaseException:
+                os._exit(0)
+
+sys.meta_path.insert(0, Strike())
+lspc.cli.main(sys.argv[2:])
+"""
+"""Code that catches what it should not, and while standard error leads nowhere, as where simulators are made."""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("lspc.report.inspection", "inspect logs.csv"),
+        ("lspc.sims.collect.population", "collect --task BallRun --out a.hdf5"),
+        ("lspc.api", "fit logs.csv --budget 1"),
+        ("lspc.evaluation", "evaluate run"),
+        ("lspc.calibration.run", "calibrate run"),
+        ("lspc.calibration.comparing", "choose run --budget 1"),
+        ("lspc.calibration.certificate", "pilot run --budget 1"),
+        ("lspc.deploy.export", "export run"),
+        ("lspc.report.clips", "render run"),
+        ("lspc.report.page", "report run"),
+        ("lspc.bench.grid", "bench"),
+    ],
+)
+def test_no_verb_lets_an_interrupt_be_swallowed(module: str, arguments: str) -> None:
+    command = [sys.executable, "-c", SWALLOWED, module, *arguments.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "\nlspc: stopped\n")
+
+
+WRITING = "import os, sys, lspc.cli; os.fsync = lambda file: os.kill(os.getpid(), 2); lspc.cli.main(sys.argv[1:])"
+
+
+@pytest.mark.process
+def test_what_is_half_written_does_not_stay(data_file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITING, "convert", str(data_file), str(tmp_path / "copy.npz")]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 130
+    assert list(tmp_path.iterdir()) == []
 
 
 IMPORTING = """

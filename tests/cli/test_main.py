@@ -1,5 +1,6 @@
 """The command line as a whole: help, refusals, and how it ends."""
 
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,19 @@ VERBS = [
     "inspect", "convert", "collect", "fit", "train", "evaluate", "calibrate", "choose", "pilot", "export", "render",
     "report", "bench", "figure", "theory", "algos", "tasks", "runs", "completion", "doctor",
 ]  # fmt: skip
+
+
+REFUSED = """
+import lspc.cli
+from lspc.errors import UserError
+
+def answer(arguments):
+    print("said before")
+    raise UserError("refused")
+
+lspc.cli._answer = answer
+lspc.cli.main([])
+"""
 
 
 @pytest.mark.process
@@ -121,6 +135,32 @@ def test_output_into_a_closed_pipe_is_no_disaster() -> None:
     )
     assert done.stdout == "[\n"
     assert done.stderr == ""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["--help", "--version", "completion bash", "tasks --json", "export --help"])
+def test_a_reader_that_is_gone_is_no_disaster(arguments: str, unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "lspc", *arguments.split()], stdout=writing, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered}, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.process
+def test_a_refusal_is_told_even_if_nobody_reads_the_output() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED], stdout=writing, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": ""}, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "lspc: refused\n")
 
 
 def test_a_path_that_cannot_be_written_is_one_line(cli: Cli, data_file: Path, tmp_path: Path) -> None:

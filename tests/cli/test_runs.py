@@ -91,7 +91,7 @@ def test_figures_and_clips_refuse_what_they_cannot_do(cli: Cli, trained: tuple[P
     out, _ = trained
     cli("evaluate", out, "--episodes", "1", "--policies", "LSPC-S", "--actions", "deterministic", "--workers", "0")
     bare = tmp_path / "bare"
-    files.write_json(bare / "config.json", Run.open(out).describe())
+    files.write_json(bare / "config.json", files.seal(Run.open(out).describe()))
     for arguments, told in [
         (["figure", "transfer"], "transfer was given 0 runs; the command is: lspc figure transfer RUN ..."),
         (["figure", "transfer", bare], "has no evaluations.jsonl: measure it first"),
@@ -109,9 +109,9 @@ def test_figures_and_clips_refuse_what_they_cannot_do(cli: Cli, trained: tuple[P
 def test_evaluate_refuses_what_it_cannot_do(cli: Cli, trained: tuple[Path, str], tmp_path: Path) -> None:
     out, _ = trained
     half = tmp_path / "half"
-    files.write_json(half / "config.json", Run.open(out).describe())
+    files.write_json(half / "config.json", files.seal(Run.open(out).describe()))
     other = tmp_path / "other"
-    files.write_json(other / "config.json", {**Run.open(out).describe(), "task": "CarRun"})
+    files.write_json(other / "config.json", files.seal({**Run.open(out).describe(), "task": "CarRun"}))
     for arguments, told in [
         ([half], "training has not finished"),
         ([out, other], "was trained for CarRun"),

@@ -52,7 +52,7 @@ def make_run(
         },
         "spec": asdict(Spec.of(dataset)),
     }  # fmt: skip
-    files.write_json(layout.config_path(folder), description)
+    files.write_json(layout.config_path(folder), files.seal(files.as_json(description)))
     if records:
         record.write(folder / layout.EVALUATIONS, records)
     if metrics:
@@ -63,5 +63,5 @@ def make_run(
 def change_description(folder: Path, **changes: Any) -> dict[str, Any]:
     """Write other values into a run's description, and return it."""
     changed = {**Run.open(folder).describe(), **changes}
-    files.write_json(layout.config_path(folder), changed)
+    files.write_json(layout.config_path(folder), files.seal(files.as_json(changed)))
     return files.as_json(changed)

@@ -114,6 +114,30 @@ def test_ctrl_c_saves_and_says_how_to_go_on(
     assert contents(out) == uninterrupted("bc")
 
 
+def test_ctrl_c_is_whose_it_was_until_there_is_something_to_save_and_the_second_time() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        with loop._stop_requests() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert (heard, stop.asked.is_set()) == ([signal.SIGINT], False)
+            stop.begun.set()
+            os.kill(os.getpid(), signal.SIGINT)
+            assert (heard, stop.asked.is_set()) == ([signal.SIGINT], True)
+            os.kill(os.getpid(), signal.SIGINT)
+            assert heard == [signal.SIGINT] * 2
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_without_such_a_one_the_first_only_asks() -> None:
+    with loop._stop_requests() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.asked.is_set()
+        with pytest.raises(training.Interrupted, match="stopped at once"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
 def run(dataset: Dataset, out: Path, method: str = "bc", seeds: tuple[int, ...] = (0,), **settings: Any) -> Path:
     defaults = {"steps": 500, "batch_size": 32, "hidden": (8, 8)}
     extra = {"latent_dim": 4} if method == "lspc" else {}
@@ -213,7 +237,7 @@ def test_a_setting_this_version_does_not_know_is_named(dataset: Dataset, tmp_pat
     run(dataset, tmp_path, steps=10)
     described = Run.open(tmp_path).describe()
     described["config"]["forgotten"] = 1
-    files.write_json(tmp_path / "config.json", described)
+    files.write_json(tmp_path / "config.json", files.seal(described))
     with pytest.raises(UserError, match="forgotten is 1 there, None now"):
         run(dataset, tmp_path, steps=10)
 

@@ -16,6 +16,7 @@ from lspc.algos.base import Method
 from lspc.errors import UserError
 from lspc.evaluation import FIRST_EPISODE_SEED
 from lspc.runs import Run, layout
+from lspc.runs.fields import parse
 from lspc.runs.run import identity
 from lspc.tasks import Task, get_task
 from lspc.training import settings
@@ -180,9 +181,7 @@ def read_plan(bench: Path) -> Plan | None:
     path = bench / PLAN
     if not path.exists():
         return None
-    there: dict[str, Any] = files.read_json(path)
-    there.pop("lspc_version")
-    return Plan(**files.restore_tuples(there))
+    return parse(Plan, files.read_json(path), f"{path}")
 
 
 def keep_plan(plan: Plan, bench: Path) -> Plan:

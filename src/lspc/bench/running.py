@@ -2,21 +2,25 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from lspc import files, training
 from lspc.bench import records
 from lspc.bench.cell import Progress
 from lspc.bench.grid import RUNS, Job, Plan, is_complete, is_done, keep_plan, make_jobs, read_plan
-from lspc.runs import layout
+from lspc.errors import UserError
+from lspc.runs import fields, layout
 
 MEASURED = "measured.json"
 """What each method was last seen to take in this bench: for estimates only, no result depends on it."""
 
 
-class Measured(NamedTuple):
+@dataclass(frozen=True)
+class Measured:
+    """What a method was last seen to take."""
+
     rate: float | None = None
     """Updates per second."""
     memory: int | None = None
@@ -89,12 +93,15 @@ def _carry_out(left: Sequence[Job], bench: Path, executor: Executor, on_progress
         executor.run(left, progress, on_end)
     finally:
         bench.mkdir(parents=True, exist_ok=True)
-        files.write_json(bench / MEASURED, {method: measured._asdict() for method, measured in seen.items()})
+        files.write_json(bench / MEASURED, {method: asdict(measured) for method, measured in seen.items()})
 
 
 def read_measured(bench: Path) -> dict[str, Measured]:
     path = bench / MEASURED
-    return {method: Measured(**seen) for method, seen in files.read_json(path).items()} if path.exists() else {}
+    found = files.read_json(path) if path.exists() else {}
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: it must be an object, found {found!r}; delete it")
+    return {method: fields.parse(Measured, seen, f"{path}", inside=method) for method, seen in found.items()}
 
 
 def measure(plan: Plan, bench: Path, data_files: Mapping[str, Path], executor: Executor, on_end: OnEnd) -> None:

@@ -28,6 +28,7 @@ BATCH = 10
 """Simulated episodes between two looks at the test."""
 EVENLY = 5
 """eps to try when nothing is known of any."""
+AGAIN = "restore it from a copy, or run `lspc pilot` again (recorded episodes serve again: --log)"
 ALIKE = 0.05
 """Mean difference of logged and computed actions, which lie within 1, beyond which a certificate mentions it."""
 
@@ -82,7 +83,8 @@ class Certificate:
 
 def save(folder: Path, certificate: Certificate) -> Path:
     path = layout.certificate_path(folder, certificate.claim.budget)
-    files.write_json(path, {**asdict(certificate), "words": certificate.explain().splitlines()})
+    content = {**asdict(certificate), "words": certificate.explain().splitlines()}
+    files.write_json(path, files.seal(files.as_json(content)))
     return path
 
 
@@ -99,9 +101,12 @@ def load(folder: str | Path, budget: float) -> Certificate:
 
 
 def read(path: Path) -> Certificate:
+    """The certificate in a file; one that was changed since it was written is refused."""
     values = files.read_json(path)
-    listed = values.get("stages", []) if isinstance(values, dict) else []
-    stages = [fields.parse(Stage, each, f"{path}", inside=f"stages[{i}]") for i, each in enumerate(listed)]
+    if not isinstance(values, dict) or not isinstance(values.get("stages"), list):
+        raise UserError(f"{path}: damaged, not a certificate with its stages; {AGAIN}")
+    files.expect_seal(values, f"{path}", AGAIN)
+    stages = [fields.parse(Stage, each, f"{path}", inside=f"stages[{i}]") for i, each in enumerate(values["stages"])]
     return fields.parse(Certificate, values, f"{path}", stages=tuple(stages))
 
 

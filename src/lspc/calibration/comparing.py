@@ -5,7 +5,8 @@ policy of a run is judged as it is. All of it is an estimate: the more policies 
 is underrated, and nothing here corrects for their number.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,10 +59,12 @@ def choose_policy(
     seed: int | None = None,
     updates: int = 6_000,
     on_progress: Progress | None = None,
+    on_warning: Callable[[str], None] = warnings.warn,
 ) -> Comparison:
     """Of all the runs' policies that are estimated to keep the budget, the one with the most predicted reward.
 
-    All runs must have learned from the same data, which are looked for where the first found them unless given.
+    All runs must have learned from the same data, which are looked for where the first found them unless given:
+    `on_warning` then hears what is odd about them.
     """
     if not np.isfinite(budget) or budget < 0:
         raise UserError(f"a budget must be a number of 0 or more, not {budget}")
@@ -72,7 +75,7 @@ def choose_policy(
     for other in opened[1:]:
         if other.dataset.fingerprint != opened[0].dataset.fingerprint:
             raise UserError(f"{other.path} did not learn from the data of {opened[0].path}: they cannot be compared")
-    data = opened[0].bound_actions(dataset) if dataset else opened[0].require_dataset()
+    data = opened[0].bound_actions(dataset) if dataset else opened[0].require_dataset(on_warning=on_warning)
     if data.fingerprint != opened[0].dataset.fingerprint:
         raise UserError(f"{data.source} is not the data that the runs learned from: their fingerprints differ")
     evaluator = fit_evaluator(

@@ -1,15 +1,18 @@
 """Calibrating a run: its eps for each budget, from the data it learned from, checked in the simulator if wanted."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from lspc import files, lanes
 from lspc.calibration import check, dynamics, fitted_q, storage
 from lspc.calibration.choosing import Calibration, Choice, check_budget, round_risk
 from lspc.calibration.pipeline import calibrate_policy
-from lspc.data import Dataset
+from lspc.data import Dataset, cost_warning
 from lspc.errors import UserError
 from lspc.policy import TrainedPolicy, load_policy
 from lspc.runs import Run
@@ -41,12 +44,14 @@ def calibrate_run(
     verify: bool = False,
     episodes: int = 50,
     on_stage: OnStage = lambda what, done, total: None,
+    on_warning: Callable[[str], None] = warnings.warn,
 ) -> CalibratedRun:
     """Predict cost and reward at every eps and choose one for each budget, the task's unless given.
 
     A budget is kept by the mean cost of an episode; with a `risk`, by all episodes but so many.
     `dataset` must be the one the run learned from; it is looked for where the run found it unless given. The curve
     does not depend on the budgets: one beside the policy, made by this version with as many updates, is used again.
+    `on_warning` hears what is odd about data that were looked for.
     """
     for budget in budgets:
         check_budget(budget)
@@ -62,10 +67,14 @@ def calibrate_run(
     found = _find_stored(policy, dataset, updates)
     if stored := found is not None:
         on_stage("stored curve", 1, 1)
+        lacking = cost_warning(np.asarray(found.episode_costs), "episodes")
+        if lacking and dataset is None:
+            on_warning(f"{opened.dataset.source}: {lacking}")
     else:
         found = calibrate_policy(
-            policy, dataset or opened.require_dataset(), dynamics_config=dynamics.Config(updates=updates),
-            fitted_q_config=fitted_q.Config(updates=updates), on_progress=on_stage,
+            policy, dataset or opened.require_dataset(on_warning=on_warning),
+            dynamics_config=dynamics.Config(updates=updates), fitted_q_config=fitted_q.Config(updates=updates),
+            on_progress=on_stage,
         )  # fmt: skip
     opened.remember_budgets(budgets)
     budgets = budgets or opened.budgets(task)

@@ -2,15 +2,13 @@
 
 import importlib
 import os
-import signal
 import sys
-import threading
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from difflib import get_close_matches
-from typing import Any, NoReturn
 
 from lspc.cli.arguments import take_common
+from lspc.cli.interrupts import end_at_once
 from lspc.compile_cache import use_compilation_cache
 from lspc.errors import UserError, visible
 from lspc.version import __version__
@@ -59,18 +57,11 @@ A first run:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        verbs = "\n".join(f"  {name:<10} {line}" for name, (_, line) in VERBS.items())
-        print(HELP.format(verbs=verbs), end="")
-        return
-    if arguments[0] == "--version":
-        print(__version__)
-        return
     try:
-        with _raise_when_interrupted():
-            _call(arguments[0], *take_common(arguments[1:]))
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with end_at_once():
+            _answer(arguments)
+    except BrokenPipeError:
+        _stop_writing()
     except (UserError, OSError) as error:
         for line in str(error).splitlines() or [repr(error)]:
             print(f"lspc: {visible(line)}", file=sys.stderr)
@@ -78,64 +69,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt as stopped:
         print(f"\nlspc: {str(stopped) or 'stopped'}", file=sys.stderr)
         sys.exit(130)
+    finally:  # not left to Python, which would tell of a reader that is gone
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _stop_writing()
+
+
+def _stop_writing() -> None:
+    """The reader, such as `head`, has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _answer(arguments: list[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        verbs = "\n".join(f"  {name:<10} {line}" for name, (_, line) in VERBS.items())
+        print(HELP.format(verbs=verbs), end="")
+    elif arguments[0] == "--version":
+        print(__version__)
+    else:
+        _call(arguments[0], *take_common(arguments[1:]))
 
 
 def _call(verb: str, rest: list[str], quiet: bool) -> None:
     if verb not in VERBS:
         near = get_close_matches(verb, VERBS, n=1)
         raise UserError(f"unknown verb {verb!r}: {f'did you mean {near[0]}?' if near else f'choose one of {ALL}'}")
+    use_compilation_cache()
+    import tyro
+
+    function = getattr(importlib.import_module(f"lspc.cli.{VERBS[verb][0]}"), verb)
     with ExitStack() as stack:
-        with _end_when_interrupted():
-            use_compilation_cache()
-            import tyro
+        if quiet:
+            from lspc.report import terminal
 
-            function = getattr(importlib.import_module(f"lspc.cli.{VERBS[verb][0]}"), verb)
-            if quiet:
-                from lspc.report import terminal
+            stack.enter_context(terminal.quiet())
+        if any(word.startswith("--no-") for word in rest):
+            from lspc.cli.options import settle_switches
 
-                stack.enter_context(terminal.quiet())
-            if any(word.startswith("--no-") for word in rest):
-                from lspc.cli.options import settle_switches
-
-                rest = settle_switches(verb, rest)
-            if verb == "train":  # until its loop takes over, nothing is written that an end would spoil
-                function(rest)
-                return
-        tyro.cli(function, args=rest, prog=f"lspc {verb}")
-
-
-@contextmanager
-def _raise_when_interrupted() -> Generator[None]:
-    """Inside `with`, Ctrl-C raises KeyboardInterrupt again where lspc.__main__ has it end the process."""
-    ends = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
-    if ends:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        if ends:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@contextmanager
-def _end_when_interrupted() -> Generator[None]:
-    """Inside `with`, Ctrl-C ends the program at once, in one line.
-
-    An exception would be raised wherever Python happens to be: while modules are imported or JAX starts and compiles
-    some of that code swallows it, and some crashes.
-    """
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not usual or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, _end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _end(number: int, frame: Any) -> NoReturn:
-    cursor = b"\x1b[?25h" if os.isatty(2) else b""  # a progress bar hides it
-    os.write(2, cursor + b"\nlspc: stopped\n")
-    os._exit(130)
+            rest = settle_switches(verb, rest)
+        if verb == "train":  # its options depend on the method
+            function(rest)
+        else:
+            tyro.cli(function, args=rest, prog=f"lspc {verb}")

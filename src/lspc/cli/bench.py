@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from lspc.cli.common import Switch, shown
+from lspc.cli.interrupts import raise_instead
 from lspc.errors import UserError
 from lspc.tasks import SUITES
 
@@ -80,14 +81,14 @@ def bench(
         )  # fmt: skip
         work = made.plan, made.folder, made.data_files
         if plan:
-            with terminal.progress(counted=True) as bars:
+            with terminal.progress(counted=True) as bars, raise_instead():
                 bars.show("measuring speeds", 0, len(made.plan.methods))
                 running.measure(*made, lambda job, _: bars.advance("measuring speeds"))
         room = made.executor.room(running.list_missing_jobs(*work))
         terminal.output().print(live.cost_table(running.estimate_costs(*work), made.plan, room))
         if plan:
             return
-        with live.Grid(grid.make_jobs(*work)) as shown:
+        with live.Grid(grid.make_jobs(*work)) as shown, raise_instead():
             failures = running.run(*made, shown.on_progress, shown.on_end)
     results = running.gather(from_records or [out])
     console = terminal.output()

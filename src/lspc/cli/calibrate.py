@@ -52,7 +52,7 @@ def calibrate(
     with terminal.progress() as bars:
         found, choices, verified, task, stored = calibrate_run(
             run, dataset, budgets=budget, risk=risk, seed=seed, updates=updates, verify=verify, episodes=episodes,
-            on_stage=lambda what, done, total: bars.show("calibrating", done, total, what),
+            on_stage=lambda what, done, total: bars.show("calibrating", done, total, what), on_warning=bars.warn,
         )  # fmt: skip
     if stored:
         terminal.note("using the stored curve: nothing was learned again")

@@ -39,7 +39,7 @@ def choose(
     with terminal.progress() as bars:
         found = choose_policy(
             runs, budget, dataset, seed=seed, updates=updates,
-            on_progress=lambda what, done, total: bars.show("choosing", done, total, what),
+            on_progress=lambda what, done, total: bars.show("choosing", done, total, what), on_warning=bars.warn,
         )  # fmt: skip
     if json:
         print_json(asdict(found))

@@ -138,12 +138,15 @@ def check_built(dataset: Dataset) -> Dataset:
     return found.require(None if found.fatal_in() else dataset)
 
 
-def cost_warning(costs: NDArray[Any]) -> str | None:
-    """A line for the user when the data show no cost at all: more often lost on the way than never there."""
+def cost_warning(costs: NDArray[Any], what: str = "steps") -> str | None:
+    """A line for the user when the data show no cost at all: more often lost on the way than never there.
+
+    `what` is what the costs are of.
+    """
     if (costs > 0).any():
         return None
     return (
-        f"costs: NONE of the {len(costs):,} steps has a cost above 0, so nothing shows what is unsafe and "
+        f"costs: NONE of the {len(costs):,} {what} has a cost above 0, so nothing shows what is unsafe and "
         "every policy will look safe; check that costs were recorded"
     )
 

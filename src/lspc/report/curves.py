@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lspc import algos, files
+from lspc import algos
 from lspc.report.views import Part
-from lspc.runs import Run, layout
+from lspc.runs import Run, layout, metrics
 from lspc.runs.record import group
 
 CURVE_POINTS = 200
@@ -22,8 +22,8 @@ FEW_UPDATES = 0.5
 
 def read_curves(run: Run) -> Part | None:
     """What the networks told while they learned and, if it was asked for, what the simulator said of them."""
-    metrics = run.path / layout.METRICS
-    if not metrics.exists() or not (shortened := shorten_curves(files.read_jsonl(metrics))):
+    path = run.path / layout.METRICS
+    if not path.exists() or not (shortened := shorten_curves(metrics.read(path))):
         return None
     warnings = find_warnings(int(shortened["steps"][-1]), shortened["metrics"], run)
     found: Part = {**shortened, "warnings": warnings}
@@ -52,7 +52,7 @@ def shorten_curves(lines: Sequence[Part]) -> Part | None:
     def means(of_seed: dict[int, Part], name: str) -> list[float]:
         return [float(np.mean([of_seed[step][name] for step in stretch.tolist()])) for stretch in stretches]
 
-    names = [name for name in lines[0] if name not in ("step", "seed")]
+    names = [name for name in lines[0] if name not in ("step", "seed") and all(name in line for line in lines)]
     return {
         "steps": [stretch[-1] for stretch in stretches],
         "seeds": list(by_seed),

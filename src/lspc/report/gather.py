@@ -136,23 +136,28 @@ def read_calibrations(run: Run) -> list[Part]:
     thresholds = run.budgets(get_task(run.task) if run.task else None)
     found = []
     for path in layout.calibration_paths(run.path):
-        values = files.read_json(path)
-        points = [
-            {"restriction": point["restriction"], **{what: _ends(point[what]) for what in ("cost", "reward")}}
-            for point in sorted(values["curve"], key=lambda point: point["restriction"])
-        ]
-        costs, unit = values.get("episode_costs", []), values.get("cost_margin", {}).get("unit", 0.0)
-        chosen = values.get("budgets") or [vars(calibration.load(path.parent).choose(k)) for k in thresholds]
-        found.append({
-            "run": run.name,
-            "task": run.task,
-            "seed": values.get("training_seed"),
-            "confidence": values.get("confidence"),
-            "points": points,
-            "speaks_from": math.inf if values.get("doubt") else least_budget(costs, unit) if costs else 0.0,
-            "budgets": [{"budget": each["budget"], "restriction": each["restriction"]} for each in chosen],
-        })  # fmt: skip
+        try:
+            found.append({"run": run.name, "task": run.task, **_read_calibration(path, thresholds)})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{path}: not a calibration that this version of lspc can read ({error})") from error
     return found
+
+
+def _read_calibration(path: Path, thresholds: Sequence[float]) -> Part:
+    values = files.read_json(path)
+    chosen = values.get("budgets") or [vars(calibration.load(path.parent).choose(k)) for k in thresholds]
+    points = [
+        {"restriction": point["restriction"], **{what: _ends(point[what]) for what in ("cost", "reward")}}
+        for point in sorted(values["curve"], key=lambda point: point["restriction"])
+    ]
+    costs, unit = values.get("episode_costs", []), values.get("cost_margin", {}).get("unit", 0.0)
+    return {
+        "seed": values.get("training_seed"),
+        "confidence": values.get("confidence"),
+        "points": points,
+        "speaks_from": math.inf if values.get("doubt") else least_budget(costs, unit) if costs else 0.0,
+        "budgets": [{"budget": each["budget"], "restriction": each["restriction"]} for each in chosen],
+    }
 
 
 def least_budget(episode_costs: Sequence[float], unit: float) -> float:

@@ -5,7 +5,7 @@ written once, when a folder is claimed, and read here and nowhere else.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ class Run:
         place = layout.config_path(folder)
         values = files.read_json(place)
         run = fields.parse(Run, values, f"{place}", path=folder)
-        files.is_sealed(values, f"{place}", "restore it from a copy, or train again")
+        files.expect_seal(values, f"{place}", "restore it from a copy, or train again")
         if not run.seeds:
             raise UserError(f"{place}: seeds must name one training seed or more, found none; repair or delete it")
         return run
@@ -198,9 +198,13 @@ class Run:
         sizes_differ = dataset.action_dim != self.spec.action_dim
         return dataset if sizes_differ else dataset.bound_actions(self.spec.action_bounds, slack=math.inf)
 
-    def require_dataset(self, given: Path | None = None) -> Dataset:
-        """The data the run learned from, or a word on where to name them."""
+    def require_dataset(
+        self, given: Path | None = None, on_warning: Callable[[str], None] = lambda line: None
+    ) -> Dataset:
+        """The data the run learned from, or a word on where to name them; `on_warning` hears what is odd there."""
         if (dataset := self.load_dataset(given)) is not None:
+            for warning in dataset.warnings:
+                on_warning(warning)
             return dataset
         source = given or Path(self.dataset.source)
         if source.exists():
@@ -233,7 +237,15 @@ class Run:
     def budgets(self, task: Task | None) -> tuple[float, ...]:
         """What costs are judged by: what the user asked for last, else the task's thresholds or the usual ones."""
         place = self.path / layout.BUDGETS
-        return tuple(files.read_json(place)) if place.exists() else thresholds_of(task)
+        if not place.exists():
+            return thresholds_of(task)
+        found = files.read_json(place)
+        if not isinstance(found, list) or not found or not all(map(_is_budget, found)):
+            raise UserError(
+                f"{place}: must be a list of cost budgets, each a number of 0 or more, found {found!r}; "
+                "repair or delete it"
+            )
+        return tuple(found)
 
     def remember_budgets(self, budgets: Sequence[float]) -> None:
         """Judge by these from now on, in every table and picture; none changes nothing."""
@@ -265,6 +277,11 @@ class Run:
     def is_finished(self) -> bool:
         """Whether there is a policy of every seed."""
         return all((layout.policy_folder(self.path, seed) / layout.CARD).exists() for seed in self.seeds)
+
+
+def _is_budget(value: Any) -> bool:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and math.isfinite(value) and value >= 0
 
 
 def identity(method: str, seeds: Sequence[int], dataset: str, config: Mapping[str, Any]) -> dict[str, Any]:

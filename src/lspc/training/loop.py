@@ -59,6 +59,12 @@ class Interim(NamedTuple):
     """The records of (run, policy, training seed, updates so far)."""
 
 
+class _Stop(NamedTuple):
+    asked: threading.Event
+    begun: threading.Event
+    """Whether there is anything new to save."""
+
+
 class _Planned(NamedTuple):
     run: Run
     config: Any
@@ -176,6 +182,7 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
                 states, jnp.asarray(seeds), table, jnp.asarray(step), length=length, drawn=drawn
             )
             metrics = [{name: np.asarray(values).tolist() for name, values in each.items()} for each in on_device]
+            stop.begun.set()
             speed = length / (time.perf_counter() - began)
             step += length
             for run, config, state, values in zip(runs, configs, states, metrics, strict=True):
@@ -194,7 +201,7 @@ def _train(module: Method, learned: Dataset, planned: Sequence[_Planned], tracke
             else:
                 for alarm in alarms:
                     warnings.warn(alarm, stacklevel=2)
-            if stop.is_set() and step < total:
+            if stop.asked.is_set() and step < total:
                 raise Interrupted(
                     f"stopped at update {step} of {total}, all saved; run the same command again to continue"
                 )
@@ -264,19 +271,27 @@ def _open_logs(runs: Sequence[Run], trackers: Sequence[str], step: int) -> Gener
 
 
 @contextmanager
-def _stop_requests() -> Generator[threading.Event]:
-    """The first Ctrl-C or SIGTERM asks the loop to stop at the next chunk border; a second one stops at once."""
-    stop = threading.Event()
+def _stop_requests() -> Generator[_Stop]:
+    """Ctrl-C or SIGTERM asks the loop to stop at the next chunk border; a second one stops at once.
+
+    So does the first as long as there is nothing to save, while JAX compiles, if somebody has set what Ctrl-C does:
+    an exception would be swallowed there, or crash.
+    """
+    stop = _Stop(threading.Event(), threading.Event())
 
     def ask(number: int, frame: Any) -> None:
-        if stop.is_set():
+        own, hasty = before[number], stop.asked.is_set() or not stop.begun.is_set()
+        if hasty and callable(own) and own is not signal.default_int_handler:
+            own(number, frame)
+        elif stop.asked.is_set():
             raise Interrupted("stopped at once; run the same command again to continue from the last checkpoint")
-        stop.set()
+        else:
+            stop.asked.set()
 
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
@@ -329,7 +344,7 @@ def _restore(planned: Sequence[_Planned], make: Callable[[Any], Any]) -> tuple[t
             path.unlink()
         curve = run.path / layout.CURVE
         if curve.exists():
-            files.write_jsonl(curve, [line for line in files.read_jsonl(curve) if line.get("updates", 0) <= step])
+            record.write(curve, [each for each in run.records(layout.CURVE) if each.updates <= step])
     return states, step
 
 

@@ -115,6 +115,7 @@ def test_ctrl_c_leaves_no_process_and_no_half_file(tmp_path: Path) -> None:
         said = process.stdout.read()
     assert process.returncode == 130
     assert "Traceback" not in said
+    wait_for(lambda: agents_of(out) == [], 20)  # they end once they notice that we are gone
     assert agents_of(out) == []
     assert not out.exists()
     assert list(Path(f"{out}.parts").glob("agent*")) == []

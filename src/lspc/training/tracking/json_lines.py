@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lspc import files
+from lspc.runs import metrics
 from lspc.runs.layout import METRICS
 from lspc.training.tracking.base import Line
 
@@ -25,4 +26,4 @@ class JsonLines:
 def read_history(folder: Path, step: int) -> list[Line]:
     """What the run logged up to `step`."""
     path = folder / METRICS
-    return [row for row in files.read_jsonl(path) if row["step"] <= step] if path.exists() else []
+    return [row for row in metrics.read(path) if row["step"] <= step] if path.exists() else []
