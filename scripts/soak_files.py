@@ -5,6 +5,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,14 +13,17 @@ import equinox as eqx
 import jax
 import numpy as np
 from helpers import attacks
-from helpers.calibrated import add_calibration
+from helpers.calibrated import add_calibration, guard_models, made, untrained
 from helpers.data import small_dataset
 from helpers.exported import leave_run
 from helpers.made_runs import make_record
 
 from lspc import calibration, checkpoints, data, files
-from lspc.acting import Seen
+from lspc.acting import Act, Seen
+from lspc.algos.base import Spec
+from lspc.data.bounds import Bounds
 from lspc.data.formats import examine
+from lspc.deploy.guard import Guard
 from lspc.errors import UserError
 from lspc.nets import MLP
 from lspc.policy import load_policy
@@ -31,6 +35,8 @@ PATIENCE = 10
 """Seconds that a damaged file may take."""
 POLICY = "policy/seed-0"
 FORMATS = (".hdf5", ".npz", ".csv")
+BUDGET = 10.0
+"""Of the guard whose workers are attacked: it intervenes in the first third of an episode."""
 NAN_TANK = '''
 from pathlib import Path
 from heated_tank import HeatedTank
@@ -130,33 +136,40 @@ def _ask(ask: Callable[[Path], Any], path: Path) -> tuple[str | None, str | None
 
 
 def attack_workers(soak: Counts, times: int) -> None:
-    """Workers killed, frozen or lying in the middle of episodes: each episode comes once, with its own numbers."""
+    """Workers killed, frozen or lying in the middle of guarded episodes: each comes once, with its own numbers."""
     (soak.folder / "lying_tank.py").write_text(NAN_TANK)
     sys.path.insert(0, str(soak.folder))  # where the workers look too
     task = make_own("heated_tank:HeatedTank", observation_dim=2, action_dim=1, horizon=60, budgets=(5.0,))
     lying = make_own("lying_tank:LyingTank", observation_dim=2, action_dim=1, horizon=60, budgets=(5.0,))
-    seeds = list(range(30))
+    guard, seeds = _make_guard(), list(range(1, 31))
     with Pool(task, workers=0) as pool:
-        expected = pool.run(_half_open, seeds)
+        expected = pool.run(guard.for_episodes(BUDGET), seeds)
+    intervened = guard.interventions
     strikes = {"killed": signal.SIGKILL, "frozen": signal.SIGSTOP, "lying": None}
     for number in range(max(times, len(strikes))):
         name, how = list(strikes.items())[number % len(strikes)]
         moment, calls, troubles = int(soak.rng.integers(2, 80)), [0], list[str]()
+        before, guarded = guard.interventions, guard.for_episodes(BUDGET)
         with Pool(lying if how is None else task, workers=2, timeout=5.0, on_trouble=troubles.append) as pool:
 
-            def act(seen: Seen, how: Any = how, moment: int = moment, calls: list[int] = calls) -> np.ndarray:
+            def act(
+                seen: Seen, how: Any = how, moment: int = moment, calls: list[int] = calls, guarded: Act = guarded
+            ) -> np.ndarray:
                 calls[0] += 1
                 if calls[0] == moment and how is None:
                     (soak.folder / f"lie-{moment}").touch()
                 elif calls[0] == moment:
-                    os.kill(soak.rng.choice(_workers()), how)
-                return _half_open(seen)
+                    os.kill(soak.rng.choice(attacks.pool_workers()), how)
+                return guarded(seen)
 
             heard: list[Episode] = []
             try:
                 found = pool.run(act, seeds, on_episode=heard.append)
                 sound = found == expected and sorted(heard) == sorted(expected)
                 problem = None if sound else f"other episodes: {len(found)}, heard {len(heard)}"
+                counted = {what: count - before[what] for what, count in guard.interventions.items()}
+                if counted != intervened:
+                    problem = f"the guard counted {counted}, not {intervened}"
             except UserError as error:
                 problem = str(error)
         for mark in soak.folder.glob("lie-*"):
@@ -164,19 +177,10 @@ def attack_workers(soak: Counts, times: int) -> None:
         soak.count(f"workers {name}", problem or (None if troubles else "nobody noticed"))
 
 
-def _half_open(seen: Seen) -> np.ndarray:
-    return np.full((len(seen.seeds), 1), 50.0, np.float32)
-
-
-def _workers() -> list[int]:
-    """The pool's processes: children of this one."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(status.read_text().rsplit(")", 1)[1].split()[1])
-            command = (status.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if parent == os.getpid() and b"lspc.sims._worker" in command:
-            found.append(int(status.parent.name))
-    return found
+def _make_guard() -> Guard:
+    """Of an untrained policy that never heats the tank too much; it expects a cost of 1/4 at each step."""
+    drawn = small_dataset(episodes=4)
+    seen, following = drawn.observations[:, :2], drawn.next_observations[:, :2]
+    dataset = replace(drawn, observations=seen, actions=drawn.actions[:, :1], next_observations=following)
+    models = guard_models(Spec.of(dataset))
+    return Guard(untrained(dataset), models, made(horizon=60, familiar_within=1e9), Bounds((0.0,), (40.0,)))

@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "replay": set(),
     "compile_cache": set(),
     "lanes": {"system"},
+    "workers": {"system"},
     "nets": set(),
     "files": set(),
     "tasks": set(),
@@ -29,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # How much memory is free, before a file is believed; what DSRL calls the file of a task.
     "data": {"files", "system", "tasks"},
     "theory": {"files", "report"},
-    "sims": {"acting", "data", "files", "nets", "system", "tasks"},
+    "sims": {"acting", "data", "files", "nets", "system", "tasks", "workers"},
     "batches": {"data"},
     "algos": {"batches", "data", "nets", "tasks"},
     "runs": {"algos", "data", "files", "tasks"},
@@ -45,7 +46,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "deploy": {"acting", "algos", "calibration", "data", "evaluation", "files", "nets", "policy", "runs"},
     "doctor": {"sims", "system", "tasks"},
     # The live grid is drawn with the report's consoles, the report prints the bench's tables.
-    "bench": {"algos", "data", "evaluation", "files", "report", "runs", "sims", "system", "tasks", "training"},
+    "bench": {
+        "algos", "data", "evaluation", "files", "report", "runs", "sims", "system", "tasks", "training", "workers",
+    },
     "report": {
         "acting", "algos", "bench", "calibration", "data", "doctor", "evaluation", "files", "policy", "runs", "sims",
         "tasks", "training",

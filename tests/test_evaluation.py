@@ -1,6 +1,8 @@
 """Evaluation: complete raw records from the real simulator, and figures that can be checked by hand."""
 
+import os
 import shutil
+import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.attacks import pool_workers
 from helpers.calibrated import add_calibration
 from helpers.made_runs import make_record
 
 import lspc
 from lspc import algos, files, training
+from lspc.acting import Act, Seen
 from lspc.data import Dataset
+from lspc.deploy.guard import Guard
 from lspc.errors import UserError
 from lspc.evaluation import behaviour, evaluate, policy_name, summarise
 from lspc.runs import Record, Run, layout
@@ -168,6 +173,43 @@ def test_the_guard_is_measured_beside_the_policy_it_watches(finished: Path, data
     assert shares == {0.0: 1.0, 1e6: 0.0}
     names = [row.policy for row in summarise(found, BALL_RUN)]
     assert names == ["LSPC-O", "LSPC-O, guard 0", "LSPC-O, guard 1e+06", "LSPC-O", "LSPC-S", "LSPC-S"]
+
+
+@pytest.mark.simulator
+@pytest.mark.process
+def test_killed_workers_do_not_change_how_often_the_guard_intervened(
+    finished: Path, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It intervenes while more than 20 is expected to come: first halves counted twice would change the share."""
+    run, troubles = tmp_path / "run", list[str]()
+    shutil.copytree(finished, run)
+    add_calibration(run, dataset, horizon=100, familiar_within=1e9)
+    real, calls = Guard.for_episodes, [0]
+
+    def measure() -> list[Record]:
+        found = evaluate(
+            run, BALL_RUN, episodes=4, variants=("LSPC-O",), modes=("deterministic",), guards=(20.0,), seeds=[0],
+            workers=2, on_trouble=troubles.append,
+        )  # fmt: skip
+        return [record for record in found if record.guard is not None]
+
+    def strike(guard: Guard, budget: float) -> Act:
+        act = real(guard, budget)
+
+        def disturbed(seen: Seen) -> np.ndarray:
+            calls[0] += 1
+            if calls[0] == 60:
+                for worker in pool_workers():
+                    os.kill(worker, signal.SIGKILL)
+            return act(seen)
+
+        return disturbed
+
+    undisturbed = measure()
+    monkeypatch.setattr(Guard, "for_episodes", strike)
+    assert measure() == undisturbed
+    assert any("SIGKILL" in line for line in troubles)
+    assert 0 < (undisturbed[0].intervened or 0) < 1
 
 
 def test_what_cannot_be_measured_is_refused(finished: Path, dataset: Dataset, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from helpers.bench import Here, wait_for
 from helpers.data import small_dataset
 from helpers.made_runs import change_description, make_run
 
-from lspc import files
+from lspc import files, workers
 from lspc.bench import cell, local, running, tables
 from lspc.bench.grid import Job, Plan, find_data, is_done, keep_plan, make_jobs, make_plan
 from lspc.bench.local import Local
@@ -196,6 +196,18 @@ def test_a_workers_last_word_is_what_went_wrong(folder: Path) -> None:
     ended: list[tuple[str, str | None]] = []
     Local(1).run([job], lambda *_: None, lambda job, trouble: ended.append((job.name, trouble)))
     assert ended == [(job.name, f"{job.data} has changed since the bench was planned")]
+
+
+@pytest.mark.process
+def test_a_frozen_cell_is_ended_and_named_and_the_others_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, data = planned(folder, seeds=1)
+    first, second, *_ = make_jobs(plan, folder / "bench", data)
+    monkeypatch.setattr(workers, "SILENCE", 3.0)
+    code = {first.name: "import time; time.sleep(600)", second.name: "pass"}
+    monkeypatch.setattr(local, "make_command", lambda job: [sys.executable, "-c", code[job.name]])
+    ended: list[tuple[str, str | None]] = []
+    Local(1).run([first, second], lambda *_: None, lambda job, trouble: ended.append((job.name, trouble)))
+    assert ended == [(first.name, "it made no progress for 0.05 minutes and was ended"), (second.name, None)]
 
 
 def test_a_folder_with_another_run_is_refused(folder: Path) -> None:

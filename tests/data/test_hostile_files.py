@@ -14,14 +14,17 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pyarrow as pa
 import pytest
 from helpers.attacks import change_bytes
 from helpers.cli import Cli
 from helpers.data import little_memory, small_dataset
+from helpers.lerobot import write_lerobot
+from pyarrow import ipc, parquet
 
 from lspc import algos, training
-from lspc.data import FIELDS, examine, load, read_metadata, save
-from lspc.data.formats import hdf5
+from lspc.data import FIELDS, examine, formats, load, read_metadata, save
+from lspc.data.formats import arrow_size, csv, hdf5
 from lspc.data.formats.base import one_line
 from lspc.data.validate import FILE_NAMES
 from lspc.errors import UserError
@@ -173,12 +176,120 @@ def test_a_twice_compressed_array_is_not_unpacked(tmp_path: Path) -> None:
         load(tmp_path / "a.hdf5")
 
 
-def test_more_than_there_is_memory_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lspc.data.formats.bounds.free_disk", lambda _: 5_000)  # where HDF5 would be streamed from
-    for suffix, place in ((".hdf5", "disk"), (".npz", "memory")):
-        save(DATASET, tmp_path / f"a{suffix}")
-        with little_memory(), pytest.raises(UserError, match=rf"more than the [\d,]+ of {place} that are free"):
-            load(tmp_path / f"a{suffix}")
+MINARI = Path(__file__).parent / "samples" / "minari" / "plant"
+NOT_STREAMED = (".npz", ".csv", "folder", "mixed", "tank-hdf5-v0", "tank-arrow-v0", "tank-parquet-v0")
+
+
+@pytest.mark.parametrize("kind", NOT_STREAMED)
+def test_more_than_there_is_memory_for_is_told_in_a_line(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it needs to be learned from, not only to be read; each file of a folder alone would fit."""
+    log = MINARI / kind
+    if kind.startswith("."):
+        save(DATASET, log := tmp_path / f"a{kind}")
+    elif kind in ("folder", "mixed"):
+        log = tmp_path
+        for name in ("a.csv", "b.csv", "c.parquet" if kind == "mixed" else "c.csv"):
+            save(DATASET, log / name)
+    free = 100_000 if log == tmp_path else 1_000
+    monkeypatch.setenv("LSPC_MEMORY", f"{free / 1e9}")
+    with pytest.raises(
+        UserError, match=rf"needs [\d,]+ bytes of memory, 4 times .* and {free:,} are free"
+    ) as refused:
+        load(log)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_what_fits_four_times_is_opened(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 rows of 20 numbers: as they are in NPZ, and in CSV, with two more columns, as eight bytes in 102 lines."""
+    save(DATASET, tmp_path / f"a{suffix}")
+    needed = 4 * sum(array.nbytes + 128 for array in ARRAYS.values()) if suffix == ".npz" else 4 * 8 * 22 * 102
+    monkeypatch.setenv("LSPC_MEMORY", f"{needed / 1e9}")
+    assert load(tmp_path / f"a{suffix}").fingerprint == DATASET.fingerprint
+    monkeypatch.setenv("LSPC_MEMORY", f"{(needed - 1) / 1e9}")
+    with pytest.raises(UserError, match=rf"needs {needed:,} bytes of memory"):
+        load(tmp_path / f"a{suffix}")
+
+
+def test_a_disk_without_room_for_the_working_copy_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lspc.data.formats.bounds.free_disk", lambda _: 5_000)
+    save(DATASET, tmp_path / "a.hdf5")
+    with (
+        little_memory(),
+        pytest.raises(UserError, match=r"needs [\d,]+ bytes of disk beside it, and 5,000 are") as refused,
+    ):
+        load(tmp_path / "a.hdf5")
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+def test_the_fields_of_a_csv_file_are_counted(tmp_path: Path, ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "BLOCK", 15)
+    (tmp_path / "a.csv").write_bytes(ends.join(["one;two;three", *100 * ["1;;"]]).encode())
+    assert csv.measure(tmp_path / "a.csv") == 8 * 3 * 101
+
+
+def long_lists(path: Path) -> pa.Table:
+    """24 MB of numbers within lists, in a few kilobytes: LeRobot's layout."""
+    table = pa.table({"state": pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(3_000_000)), 3000)})
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, compression="zstd")
+    else:
+        with ipc.new_file(path, table.schema, options=ipc.IpcWriteOptions(compression="zstd")) as file:
+            file.write_table(table)
+    assert path.stat().st_size < 20_000
+    return table
+
+
+def test_what_lists_hold_is_counted_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long_lists(tmp_path / "a.parquet")
+    assert formats.parquet.measure(tmp_path / "a.parquet") >= 24_000_000
+    monkeypatch.setenv("LSPC_MEMORY", "0.09")
+    assert formats.parquet.exceed_memory([tmp_path / "a.parquet"])
+    read = []
+    monkeypatch.setattr(formats.parquet, "BATCH_BYTES", 2_400_000)
+    monkeypatch.setattr(
+        formats.parquet,
+        "read_in_parts",
+        lambda names, rows, parts, *_: read.extend(len(array) for _, array in parts("state")),
+    )
+    formats.parquet.read_large("a", [("", tmp_path / "a.parquet")])
+    assert read == [100] * 10
+
+
+def test_values_within_parts_of_a_parquet_column_are_counted(tmp_path: Path) -> None:
+    states = pa.array([{"arm": [1.0, 2.0, 3.0], "lamp": True}] * 50)
+    parquet.write_table(pa.table({"state": states, "reward": np.zeros(50)}), tmp_path / "a.parquet")
+    assert formats.parquet.measure(tmp_path / "a.parquet") == 8 * 50 * (3 + 1 + 1)
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_what_an_arrow_file_unpacks_to_is_counted_before_it_is_read(tmp_path: Path, compression: str | None) -> None:
+    long_lists(tmp_path / "a.arrow")
+    assert arrow_size.measure(tmp_path / "a.arrow") >= 24_000_000
+    words = pa.array(["on", "off"] * 500).dictionary_encode()
+    table = pa.table(
+        {"a": np.arange(1000.0), "b": np.arange(1000) % 2 == 0, "nothing": pa.nulls(1000), "words": words}
+    )
+    with ipc.new_file(
+        tmp_path / "b.arrow", table.schema, options=ipc.IpcWriteOptions(compression=compression)
+    ) as file:
+        for part in (table.slice(0, 300), table.slice(300)):
+            file.write_table(part)
+    assert 8 * 4 * 1000 <= arrow_size.measure(tmp_path / "b.arrow") <= 8 * 4 * 1000 + 2000
+
+
+def test_a_folder_of_lerobot_is_streamed_where_it_does_not_fit(tmp_path: Path) -> None:
+    write_lerobot(tmp_path / "log", "v2.1")
+    whole = load(tmp_path / "log", cost="`observation.state_0` > 0")
+    with little_memory():
+        streamed = load(tmp_path / "log", cost="`observation.state_0` > 0")
+    assert streamed.is_mapped
+    assert (streamed.fingerprint, streamed.warnings) == (whole.fingerprint, whole.warnings)
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".npz"])

@@ -241,22 +241,38 @@ def test_every_episode_of_the_pool_has_its_own_book(watched: Guard, uncentred: D
     """Budget 13 bears 50 steps at a rate of 1/4 with half a unit to spare."""
     act, seen = watched.for_episodes(13.0), np.tile(uncentred.observations[:1], (2, 1))
     bold, careful = actions
+    seeds = [1_000_000, 1_000_001]
 
     def check(
         steps: list[int], costs: list[float], wanted: list[np.ndarray], lanes: tuple[int, int] = (4, 9)
     ) -> None:
-        chosen = act(question(seen, steps, costs, list(lanes), [1_000_000, 1_000_001]))
+        chosen = act(question(seen, steps, costs, list(lanes), seeds))
         np.testing.assert_allclose(chosen, wanted, atol=1e-6)
 
     check([0, 0], [0.0, 0.0], [bold, bold])
     check([1, 1], [0.0, 1.0], [bold, careful])  # 49 steps need 12.25: 13 suffices, 12 does not
     check([2, 2], [0.0, 0.0], [bold, bold])  # 48 steps need 12, which is what the second lane has left
     check([3, 3], [2.5, 0.0], [careful, bold])  # 47 steps need 11.75: the first has 10.5, the second 12
-    check([4, 0], [0.0, 7.0], [careful, bold])  # the second lane begins anew: old costs are forgotten
+    seeds[1] = 1_000_002
+    check([4, 0], [0.0, 7.0], [careful, bold])  # the second lane begins another: old costs are forgotten
     check([5, 1], [0.0, 0.0], [careful, bold])
+    seeds.reverse()
     check([1, 6], [0.0, 0.0], [bold, careful], lanes=(9, 4))  # lanes, not rows, hold the books
     wanted = {"steps": 14, "too_costly": 5, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 0}
     assert watched.interventions == wanted
+
+
+def test_an_episode_that_begins_again_counts_once(watched: Guard, uncentred: Dataset) -> None:
+    """Its first try, on a worker that was lost, is taken back; the other episode goes on and keeps its count."""
+    act, rows = watched.for_episodes(0.0), np.tile(uncentred.observations[:1], (2, 1))
+    for step in range(3):
+        act(question(rows, [step, step], [0.0, 0.0], [0, 1], [1_000_000, 1_000_001]))
+    for step in range(2):
+        act(question(rows, [step, step + 3], [0.0, 0.0], [10, 1], [1_000_000, 1_000_001]))
+    wanted = {"steps": 7, "too_costly": 7, "unfamiliar": 0, "lowered": 0, "alarmed": 0, "not_finite": 0}
+    assert watched.interventions == wanted
+    watched.for_episodes(0.0)(question(rows[:1], [0], [0.0], [0], [1_000_000]))
+    assert watched.interventions["steps"] == 8  # another round takes nothing back
 
 
 def test_spare_rows_of_the_pool_are_not_counted(watched: Guard, uncentred: Dataset) -> None:

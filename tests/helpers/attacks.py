@@ -78,3 +78,17 @@ def let_the_clock_jump(seed: int) -> None:
     """From now on the time of day jumps by up to ten years, either way, whenever somebody looks."""
     rng, real = np.random.default_rng(seed), time.time
     time.time = lambda: real() + rng.uniform(-3e8, 3e8)
+
+
+def pool_workers() -> list[int]:
+    """The worker processes of this process, dead ones nobody collected included."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rsplit(")", 1)[1].split()[1])
+            command = (status.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == os.getpid() and (b"lspc.sims._worker" in command or not command):
+            found.append(int(status.parent.name))
+    return found

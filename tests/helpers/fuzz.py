@@ -172,7 +172,7 @@ def open_log(log: Log, folder: Path) -> str:
     except NotExpressible:
         return "not expressible"
     try:
-        with little_memory() if log.streamed else nullcontext():
+        with little_memory() if log.streamed and _can_be_streamed(source) else nullcontext():
             dataset = load(source, **log.options)
     except UserError as error:
         if log.sound:
@@ -183,6 +183,12 @@ def open_log(log: Log, folder: Path) -> str:
     if log.sound:
         check_rows(dataset, log)
     return "opened"
+
+
+def _can_be_streamed(source: Any) -> bool:
+    """Whether it is a file or a folder of Parquet; other files are refused where memory is short."""
+    paths = [] if not isinstance(source, Path) else list(source.iterdir()) if source.is_dir() else [source]
+    return all(path.suffix == ".parquet" for path in paths)
 
 
 class NotExpressible(Exception):
@@ -349,7 +355,7 @@ def open_mutated(good: Path, mutation: Mutation, folder: Path) -> str:
     """Open a copy of a sound file or folder in which one file was changed."""
     choice = mutation.steps[0][3]
     source = _copy_mutated(good, mutation, folder / "log", choice)
-    streamed = good.suffix in (".hdf5", ".parquet") and choice % 3 == 0
+    streamed = (good.suffix in (".hdf5", ".parquet") or good.name == "lerobot") and choice % 3 == 0
     try:
         with little_memory() if streamed else nullcontext():
             dataset = load(source, **({"cost": "`observation.state_0` > 0"} if good.name == "lerobot" else {}))

@@ -3,9 +3,12 @@
 import json
 import subprocess
 import sys
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+
+from lspc.version import __version__
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,9 +23,14 @@ def test_every_attack_ends_well(tmp_path: Path) -> None:
     found = json.loads(report.read_text()) if report.exists() else {"wrong": [done.stderr]}
     assert found["wrong"] == []
     assert done.returncode == 0
-    kinds = " ".join(found["counts"])
+    assert found["lspc_version"] == __version__
+    assert date.fromisoformat(found["date"]) <= datetime.now(UTC).date()
+    counts = found["counts"]
+    assert [counts[f"runs killed {where}"] for where in ("at any moment", "inside a write")] == [1, 1]
+    assert "kills that came too late" not in counts
+    kinds = " ".join(counts)
     attacks = (
-        "killed runs", "inside a write", "full disk", "jumping clock", "contested runs", "two writers",
+        "kills at any moment", "kills inside a write", "full disk", "jumping clock", "contested runs", "two writers",
         "damaged card.json", "damaged weights", "damaged checkpoint", "damaged data.hdf5", "damaged calibration.json",
         "workers killed", "workers frozen", "workers lying",
     )  # fmt: skip

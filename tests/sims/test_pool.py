@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.attacks import pool_workers
 
 from lspc.acting import Act, Seen
 from lspc.errors import UserError
@@ -50,20 +51,6 @@ def expected() -> list[Episode]:
     return run_episodes(BALL, POLICY, SEEDS, workers=0)
 
 
-def children() -> list[int]:
-    """The worker processes of this process, dead ones nobody collected included."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(status.read_text().rsplit(")", 1)[1].split()[1])
-            command = (status.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if parent == os.getpid() and (b"lspc.sims._worker" in command or not command):
-            found.append(int(status.parent.name))
-    return found
-
-
 def test_pool_equals_the_plain_loop(expected: list[Episode]) -> None:
     heard: list[Episode] = []
     assert run_episodes(BALL, POLICY, SEEDS, workers=2, on_episode=heard.append) == expected
@@ -72,23 +59,23 @@ def test_pool_equals_the_plain_loop(expected: list[Episode]) -> None:
     assert expected[5] == expected[6]
     assert all(episode.length == BALL.episode_length for episode in expected)
     assert len({episode.reward_return for episode in expected}) == len(SEEDS) - 1
-    assert children() == []
+    assert pool_workers() == []
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_workers_stay_for_the_next_policy(expected: list[Episode], workers: int) -> None:
     with Pool(BALL, workers=workers) as pool:
         assert pool.run(POLICY, SEEDS) == expected
-        first = children()
+        first = pool_workers()
         assert len(first) == workers
         assert pool.run(POLICY, SEEDS[:3]) == expected[:3]
-        assert children() == first
+        assert pool_workers() == first
         with pytest.raises(ZeroDivisionError):
             pool.run(lambda seen: 1 / 0 * seen.observations, SEEDS)  # pyrefly: ignore [division-by-zero]
         assert pool.run(POLICY, SEEDS) == expected
         if workers:
-            assert not set(children()) & set(first)
-    assert children() == []
+            assert not set(pool_workers()) & set(first)
+    assert pool_workers() == []
 
 
 def test_episodes_that_end_early_and_more_workers_than_work() -> None:
@@ -138,7 +125,7 @@ def disturbed(signal_to_send: int, times: int = 1) -> Act:
         calls[0] += 1
         if left[0] and calls[0] % 30 == 0:
             left[0] -= 1
-            os.kill(children()[0], signal_to_send)
+            os.kill(pool_workers()[0], signal_to_send)
         return POLICY(seen)
 
     return act
@@ -157,7 +144,7 @@ def test_a_worker_in_trouble_changes_no_number(
     )
     assert episodes == expected
     assert any(why in line and "run again" in line and "\n" not in line for line in troubles)
-    assert children() == []
+    assert pool_workers() == []
 
 
 def test_an_episode_that_always_kills_its_worker_is_given_up() -> None:
@@ -165,7 +152,7 @@ def test_an_episode_that_always_kills_its_worker_is_given_up() -> None:
     with pytest.raises(UserError, match=r"3 tries.*SIGKILL.*seeds 5"):
         run_episodes(BALL, disturbed(signal.SIGKILL, 99), [5], workers=1, on_trouble=troubles.append)
     assert len(troubles) == 2
-    assert children() == []
+    assert pool_workers() == []
 
 
 def test_a_worker_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -174,7 +161,7 @@ def test_a_worker_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UserError, match="broken install"):
         run_episodes(BALL, POLICY, [1], workers=1)
-    assert children() == []
+    assert pool_workers() == []
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -183,17 +170,17 @@ def test_what_a_simulator_refuses_is_told_in_one_line(workers: int) -> None:
         run_episodes(BALL, lambda seen: np.full((len(seen.seeds), 2), np.nan), [1, 2], workers=workers)
     with pytest.raises(UserError, match="shape"):
         run_episodes(BALL, lambda seen: np.zeros((len(seen.seeds), 3)), [1, 2], workers=workers)
-    assert children() == []
+    assert pool_workers() == []
 
 
 def test_an_error_in_the_policy_leaves_no_process_behind() -> None:
     def act(seen: Seen) -> np.ndarray:
-        assert len(children()) == 2
+        assert len(pool_workers()) == 2
         raise ZeroDivisionError("the policy is broken")
 
     with pytest.raises(ZeroDivisionError):
         run_episodes(BALL, act, [1, 2, 3], workers=2)
-    assert children() == []
+    assert pool_workers() == []
 
 
 SCRIPT = """

@@ -21,11 +21,12 @@ from lspc import data, files
 from lspc.bench import cell
 from lspc.bench.cell import Progress
 from lspc.bench.grid import Job
-from lspc.bench.local import GRACE, estimate_memory
+from lspc.bench.local import estimate_memory
 from lspc.bench.running import OnEnd, OnProgress
 from lspc.errors import UserError
 from lspc.runs import layout
 from lspc.system import ONE_THREAD
+from lspc.workers import GRACE
 
 try:
     import ray

@@ -164,8 +164,12 @@ class Guard:
         }
 
     def for_episodes(self, budget: float) -> Act:
-        """A function for the evaluation pool: each episode begins with the whole budget."""
+        """A function for the evaluation pool: each episode begins with the whole budget.
+
+        An episode is known by its seed. Where it begins again its worker was lost: what was counted is taken back.
+        """
         spent: dict[int, float] = {}
+        counted: dict[int, Counter[int]] = {}
 
         def act(seen: Seen) -> np.ndarray:
             for lane, step, cost in zip(seen.lanes.tolist(), seen.steps.tolist(), seen.costs.tolist(), strict=True):
@@ -174,7 +178,12 @@ class Guard:
             remaining = np.array([budget - spent[lane] for lane in seen.lanes.tolist()], np.float32)
             asked = jnp.asarray(seen.observations), jnp.asarray(left), jnp.asarray(remaining)
             decision = self._decide(*asked, self._alarmed())
-            self._note(np.asarray(decision.reasons)[seen.seeds > 0])
+            busy, reasons = seen.seeds > 0, np.asarray(decision.reasons)
+            for seed, step, reason in zip(seen.seeds[busy], seen.steps[busy], reasons[busy], strict=True):
+                if step == 0:
+                    self._count.subtract(counted.pop(int(seed), None))
+                counted.setdefault(int(seed), Counter())[int(reason)] += 1
+            self._note(reasons[busy])
             return self._bounds.to_plant(np.asarray(decision.actions))
 
         return act

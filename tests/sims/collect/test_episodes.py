@@ -11,7 +11,7 @@ from helpers.data import small_dataset
 from lspc import data
 from lspc.data import Dataset
 from lspc.errors import UserError
-from lspc.sims.collect.episodes import Recorder, choose_episodes, round_numbers
+from lspc.sims.collect.episodes import Recorder, check_finite, choose_episodes, round_numbers
 from lspc.tasks import get_task
 
 TASK = get_task("BallRun")
@@ -27,6 +27,21 @@ def test_the_recorder_keeps_finished_episodes_one_after_the_other() -> None:
     assert arrays["observations"].ravel().tolist() == [10, 11, 0, 1, 2, 3]  # rows 12 and 13 end no episode
     assert arrays["timeouts"].tolist() == [False, True, False, False, False, True]
     assert (arrays["rewards"].dtype, arrays["terminals"].dtype) == (np.float32, np.bool_)
+
+
+@pytest.mark.parametrize("name", ["observations", "rewards"])
+def test_what_is_no_number_is_refused_by_name_and_place(name: str) -> None:
+    arrays = {
+        "observations": np.zeros((5, 3), np.float32),
+        "rewards": np.zeros(5, np.float32),
+        "timeouts": np.ones(5, bool),
+    }
+    check_finite(arrays)
+    arrays[name][3:] = np.inf
+    with pytest.raises(
+        UserError, match=f"its {name} hold NaN or infinity, first in transition 3 of 5; nothing of it is"
+    ):
+        check_finite(arrays)
 
 
 @pytest.mark.parametrize("cap", [1, 7, 30, 100, 10_000])

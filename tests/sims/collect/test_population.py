@@ -1,17 +1,22 @@
 """Collecting: the same call gives the same file, an interrupted one goes on, and nothing is left running."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers.cli import LSPC
+from helpers.data import small_dataset
 
-from lspc import data
+from lspc import data, workers
+from lspc.data.validate import FILE_NAMES
 from lspc.errors import UserError
 from lspc.sims.collect import population
 from lspc.tasks import get_task
@@ -140,6 +145,64 @@ def test_an_agent_that_fails_is_told_in_one_line(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(population.sims, "make", lambda task: small_simulator())
     with pytest.raises(UserError, match=r"agent \d of the collection stopped: .*unknown task 'BallRan'.*run again"):
         population.collect(broken, tmp_path / "a.hdf5", agents=1, steps=2000)
+
+
+PARTS: list[dict[str, np.ndarray]] = [
+    {FILE_NAMES[field]: getattr(small_dataset(seed), field) for field in data.FIELDS} for seed in range(3)
+]
+"""What the agents record where nothing is simulated: scripts in place of the real ones."""
+NAN = """
+import numpy as np
+from lspc.sims.collect import _worker, agent
+arrays = dict(np.load("GOOD"))
+arrays["rewards"][7] = np.nan
+agent.train_agent = lambda spec, on_progress: arrays
+_worker.main()
+"""
+TROUBLES = {
+    "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": "killed by SIGKILL",
+    "import os; os._exit(7)": "ended with code 7",
+    "import time; time.sleep(600)": "it made no progress for 0.05 minutes and was ended",
+    NAN: "its rewards hold NaN or infinity, first in transition 7 of 1,000; nothing of it is kept",
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_an_agent_in_trouble_is_named_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """Agent 1 of three, two at a time: agent 0 ends well, the same call does what is left."""
+    for number, arrays in enumerate(PARTS):
+        np.savez(tmp_path / f"good{number}.npz", allow_pickle=False, **arrays)
+    broken, begun = [True], list[int]()
+
+    def command(spec: population.AgentSpec, part: Path) -> list[str]:
+        good = str(tmp_path / f"good{spec.index}.npz")
+        begun.append(spec.index)
+        if spec.index == 1 and broken[0]:
+            return [sys.executable, "-c", trouble.replace("GOOD", good), json.dumps(asdict(spec)), str(part)]
+        copy = "import shutil, sys, time; time.sleep(2); shutil.copy(*sys.argv[1:])"
+        return [sys.executable, "-c", copy, good, str(part)]
+
+    monkeypatch.setattr(population.sims, "make", lambda task: small_simulator())
+    monkeypatch.setattr(population, "_command", command)
+    if "sleep" in trouble:
+        monkeypatch.setattr(workers, "SILENCE", 3.0)
+    out = tmp_path / "out" / "a.hdf5"
+
+    def collect() -> data.Dataset:
+        return population.collect(EASY, out, agents=3, steps=2000, episodes=60, workers=2)
+
+    with pytest.raises(UserError) as told:
+        collect()
+    assert str(told.value) == f"agent 1 of the collection stopped: {TROUBLES[trouble]}; run again to continue"
+    kept = sorted(path.name[:6] for path in Path(f"{out}.parts").glob("agent*"))
+    assert "agent0" in kept
+    assert "agent1" not in kept
+    before, broken[0] = len(begun), False
+    assert len(collect().episodes) == 60
+    assert sorted([*begun[before:], *(int(name[-1]) for name in kept)]) == [0, 1, 2]
 
 
 def small_simulator() -> Any:

@@ -3,6 +3,7 @@
 A bad file gives a list of problems and no dataset; a killed write leaves what was there.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from lspc.data.bounds import HIGH, LOW, write_bounds
 from lspc.data.dataset import FIELDS, Dataset, Metadata
 from lspc.data.formats import csv, hdf5, lerobot, minari, npz, parquet, rlds
 from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Folder, Format, one_line, read_tables
+from lspc.data.formats.bounds import check_memory
 from lspc.data.formats.sources import locate, name_task, named_task
 from lspc.data.opening import Opening
 from lspc.data.tables import Table, Unusable, check_table, open_table, parse_columns
@@ -88,19 +90,19 @@ def _as_table(arrays: Arrays, found: Findings) -> Table | None:
 def _read(path: Path, found: Findings) -> tuple[Arrays | Table, Metadata] | None:
     """What a file or a folder holds, unchecked."""
     kind = find_format(path)
-    if path.is_dir():
-        return _read_folder(path, found)
-    if reason := _refuse_path(path):
-        found.fatal("file", reason)
-    elif kind is None:
-        found.fatal("file", _unknown_type(path))
-    elif path.stat().st_size == 0:
-        found.fatal("file", f"the file is empty (0 bytes); {AGAIN}")
-    else:
-        try:
+    try:
+        if path.is_dir():
+            return _read_folder(path, found)
+        if reason := _refuse_path(path):
+            found.fatal("file", reason)
+        elif kind is None:
+            found.fatal("file", _unknown_type(path))
+        elif path.stat().st_size == 0:
+            found.fatal("file", f"the file is empty (0 bytes); {AGAIN}")
+        else:
             return kind.read(path, found)
-        except Unusable as error:
-            found.fatal(error.field, str(error))
+    except Unusable as error:
+        found.fatal(error.field, str(error))
     return None
 
 
@@ -112,17 +114,17 @@ def _read_folder(folder: Path, found: Findings) -> tuple[Table, Metadata] | None
     if not names:
         found.fatal("file", f"the folder has no table in it ({', '.join(TABLES)}); name a file")
         return None
-    try:
-        paths = [folder / name for name in names]
-        if all(find_format(path) is parquet.FORMAT for path in paths) and parquet.exceed_memory(paths):
-            return parquet.read_large(str(folder), list(zip(names, paths, strict=True))), {}
-    except Unusable as error:
-        found.fatal(error.field, str(error))
-        return None
-    except DAMAGE:
-        pass  # the file is named below
-    table = read_tables(folder, names, _read, found)
+    if all(find_format(name) is parquet.FORMAT for name in names):
+        table = parquet.read_files(folder, names, found)
+    else:
+        with suppress(*DAMAGE):  # the file is named below
+            check_memory(sum(_measure_table(folder / name) for name in names))
+        table = read_tables(folder, names, _read, found)
     return None if table is None else (table, {})
+
+
+def _measure_table(path: Path) -> int:
+    return parquet.measure(path) if find_format(path) is parquet.FORMAT else csv.measure(path)
 
 
 def read_table(path: str | Path) -> Table:

@@ -2,11 +2,31 @@
 
 from pathlib import Path
 
-from lspc.data.mapped import free_disk
+from lspc.data.mapped import COPIES, exceeds_memory, free_disk
+from lspc.data.tables import Unusable
 from lspc.system import free_memory
 
 LARGEST_DEFLATION = 1100
 """Deflate makes at most 1,032 bytes of one; a file that declares more was not written by it."""
+
+
+def check_memory(declared: int) -> None:
+    """Refuse what is not streamed where memory is short for opening it and learning from it."""
+    if exceeds_memory(declared):
+        raise Unusable(
+            "file",
+            f"needs {COPIES * declared:,} bytes of memory, {COPIES} times what it declares, and {free_memory():,} "
+            "are free; free some, or give HDF5 or Parquet files, which are streamed",
+        )
+
+
+def check_disk(declared: int, path: Path) -> None:
+    """Refuse what is streamed where the disk is too small for the copy to work from.
+
+    What no file of this size can hold is told later, by the name of the array.
+    """
+    if path.stat().st_size * LARGEST_DEFLATION >= declared > (free := free_disk(path.parent)):
+        raise Unusable("file", f"needs {declared:,} bytes of disk beside it, and {free:,} are free; free some")
 
 
 class Allowance:

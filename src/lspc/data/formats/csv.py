@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 
 from lspc.data.dataset import Metadata
 from lspc.data.formats.base import AGAIN, DAMAGE, Format, one_line
+from lspc.data.formats.bounds import check_memory
 from lspc.data.tables import Table, import_arrow, read_arrow
 from lspc.data.tables.writing import make_columns
 from lspc.data.validate import Findings
 
 DELIMITERS = ",;\t"
 LINES_LOOKED_AT = 20
+BLOCK = 2**24
+"""Bytes looked at together while lines are counted."""
 
 
 def read(path: Path, found: Findings) -> tuple[Table, Metadata] | None:
@@ -23,6 +27,7 @@ def read(path: Path, found: Findings) -> tuple[Table, Metadata] | None:
     from pyarrow import csv
 
     try:
+        check_memory(measure(path))
         with path.open("rb") as file:
             header = file.readline().decode("utf-8-sig")
             lines = [file.readline().decode(errors="replace") for _ in range(LINES_LOOKED_AT)]
@@ -40,6 +45,17 @@ def read(path: Path, found: Findings) -> tuple[Table, Metadata] | None:
         found.fatal("file", f"not a CSV file, or damaged ({one_line(error)}); {AGAIN}")
         return None
     return read_arrow(table, str(path)), {}
+
+
+def measure(path: Path) -> int:
+    """Bytes with eight for each field, by its lines and the columns of the first; of long texts half of its size."""
+    header, ends = b"", {b"\n": 0, b"\r": 0}
+    with path.open("rb") as file:
+        for block in iter(partial(file.read, BLOCK), b""):
+            header = header or re.split(rb"[\r\n]", block, maxsplit=1)[0]
+            ends = {end: count + block.count(end) for end, count in ends.items()}
+    columns = 1 + max(header.count(delimiter.encode()) for delimiter in DELIMITERS)
+    return max(8 * columns * (1 + max(ends.values())), path.stat().st_size // 2)
 
 
 def _find_decimal_point(lines: Sequence[str], delimiter: str) -> str:

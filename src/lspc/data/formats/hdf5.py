@@ -27,7 +27,7 @@ from lspc.data.formats.base import (
     plain_values,
     read_arrays,
 )
-from lspc.data.formats.bounds import Allowance
+from lspc.data.formats.bounds import Allowance, check_disk
 from lspc.data.validate import FILE_NAMES, Findings
 
 KNOWN_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
@@ -42,7 +42,9 @@ def read(path: Path, found: Findings) -> tuple[Arrays, Metadata] | None:
     try:
         check_heaps(path)
         with h5py.File(path, "r") as file:
-            streamed = mapped.exceeds_memory(_declared(file))
+            declared = _declared(file)
+            if streamed := mapped.exceeds_memory(declared):
+                check_disk(declared, path)
             allowance = Allowance(path, mapped=streamed)
             copy = partial(_map_matrix, folder=path.parent) if streamed else np.asarray
             arrays = read_arrays(file, found, lambda name: refuse(file, name, allowance), copy)
@@ -65,7 +67,7 @@ def _declared(file: h5py.File) -> int:
 
 def _map_matrix(entry: h5py.Dataset, folder: Path) -> NDArray[Any]:
     """What has several numbers in a row is mapped; what has one is small beside it, and stays in memory."""
-    return mapped.copy(entry, folder) if entry.ndim == 2 and entry.dtype.kind in "biuf" else np.asarray(entry)
+    return mapped.copy(entry, folder) if entry.ndim >= 2 and entry.dtype.kind in "biuf" else np.asarray(entry)
 
 
 def refuse(file: h5py.File, name: str, allowance: Allowance) -> str | None:

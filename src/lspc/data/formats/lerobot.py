@@ -11,7 +11,7 @@ from typing import Any
 
 from lspc.data.dataset import Metadata
 from lspc.data.formats import parquet
-from lspc.data.formats.base import AGAIN, Folder, one_line, read_tables
+from lspc.data.formats.base import AGAIN, Folder, one_line
 from lspc.data.tables import Table
 from lspc.data.validate import Findings
 
@@ -30,7 +30,7 @@ def read(folder: Path, found: Findings) -> tuple[Table, Metadata] | None:
         found.fatal("file", f"{INFO} cannot be read ({one_line(error)}); {AGAIN}")
         return None
     names = sorted(str(path.relative_to(folder)) for path in (folder / "data").rglob("*.parquet"))
-    table = read_tables(folder, names, parquet.read, found)
+    table = parquet.read_files(folder, names, found)
     if table is None:
         return None
     seen = [name for name, kind in features.items() if name.startswith("observation.") and kind.startswith("float")]

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from lspc.data.bounds import HIGH, LOW
 from lspc.data.dataset import Metadata
-from lspc.data.formats import hdf5
+from lspc.data.formats import arrow_size, hdf5, parquet
 from lspc.data.formats.base import AGAIN, DAMAGE, Arrays, Folder, one_line
-from lspc.data.formats.bounds import Allowance
+from lspc.data.formats.bounds import Allowance, check_memory
 from lspc.data.tables import Table, Unusable, import_arrow
 from lspc.data.tables.reading import read_columns
 from lspc.data.validate import Findings
@@ -102,9 +102,22 @@ def _read_hdf5(path: Path) -> Iterator[Arrays]:
     """Each episode's arrays, those within groups under names such as infos/cost."""
     hdf5.check_heaps(path)
     with h5py.File(path, "r") as file:
+        check_memory(_measure_hdf5(file))
         allowance = Allowance(path)
         for name in sorted((name for name in file if _number(name) >= 0), key=_number):
             yield {key.removeprefix(f"{name}/"): array for key, array in _leaves(file, name, allowance)}
+
+
+def _measure_hdf5(file: h5py.File) -> int:
+    """Bytes of all arrays in it, as far as it says; links are not followed."""
+    found = [0]
+
+    def add(_: str, entry: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(entry, h5py.Dataset) and entry.shape is not None:
+            found.append(math.prod(entry.shape) * entry.dtype.itemsize)
+
+    file.visititems(add)
+    return sum(found)
 
 
 def _leaves(file: h5py.File, name: str, allowance: Allowance) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -123,10 +136,11 @@ def _read_arrow(data: Path) -> Iterator[Arrays]:
     import_arrow()
     from pyarrow import dataset
 
-    for folder in sorted((path for path in data.iterdir() if _number(path.name) >= 0), key=lambda p: _number(p.name)):
-        part = next((path for path in folder.iterdir() if path.suffix in (".arrow", ".parquet")), None)
-        if part is None:
-            raise Unusable("file", f"episode {folder.name} is not there; {AGAIN}")
+    parts = [
+        _find_part(path) for path in sorted(data.iterdir(), key=lambda p: _number(p.name)) if _number(path.name) >= 0
+    ]
+    check_memory(sum((parquet if part.suffix == ".parquet" else arrow_size).measure(part) for part in parts))
+    for part in parts:
         table = dataset.dataset(str(part), format=part.suffix[1:]).to_table()
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         arrays = {key: array for name, column in columns.items() for key, array in _spread(name, column)}
@@ -134,6 +148,13 @@ def _read_arrow(data: Path) -> Iterator[Arrays]:
             name: array if name.partition("/")[0] in ("observations", "infos") else array[:-1]
             for name, array in arrays.items()
         }
+
+
+def _find_part(folder: Path) -> Path:
+    part = next((path for path in folder.iterdir() if path.suffix in (".arrow", ".parquet")), None)
+    if part is None:
+        raise Unusable("file", f"episode {folder.name} is not there; {AGAIN}")
+    return part
 
 
 def _spread(name: str, array: Any) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lspc.data.dataset import Metadata
+from lspc.data.dataset import FIELDS, Metadata
 from lspc.data.formats.base import (
     AGAIN,
     DAMAGE,
@@ -22,8 +22,8 @@ from lspc.data.formats.base import (
     plain_values,
     read_arrays,
 )
-from lspc.data.formats.bounds import Allowance
-from lspc.data.validate import Findings
+from lspc.data.formats.bounds import Allowance, check_memory
+from lspc.data.validate import FILE_NAMES, Findings
 
 
 def read(path: Path, found: Findings) -> tuple[Arrays, Metadata] | None:
@@ -33,12 +33,19 @@ def read(path: Path, found: Findings) -> tuple[Arrays, Metadata] | None:
     try:
         # Opened here, because numpy leaves a damaged file open.
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            check_memory(_declared(file))
             allowance = Allowance(path)
             arrays = read_arrays(file, found, lambda name: _refuse(file, name, allowance))
             return arrays, metadata_or_warning(lambda: _metadata(file, path), found)
     except DAMAGE as error:
         found.fatal("file", f"not an NPZ file, or damaged or cut off ({one_line(error)}); {AGAIN}")
         return None
+
+
+def _declared(file: Any) -> int:
+    """Bytes of all that will be read, as far as the file says."""
+    names = {*FIELDS, *FILE_NAMES.values(), METADATA_KEY}
+    return sum(entry.file_size for entry in file.zip.infolist() if entry.filename.removesuffix(".npy") in names)
 
 
 def _refuse(file: Any, name: str, allowance: Allowance) -> str | None:

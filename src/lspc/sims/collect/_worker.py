@@ -9,6 +9,8 @@ import sys
 import numpy as np
 
 from lspc import files
+from lspc.errors import UserError
+from lspc.sims.collect.episodes import check_finite
 from lspc.sims.collect.population import AgentSpec
 from lspc.system import end_with_parent
 from lspc.tasks import get_task
@@ -16,7 +18,14 @@ from lspc.tasks import get_task
 
 def main() -> None:
     end_with_parent()
-    spec = AgentSpec(**json.loads(sys.argv[1]))
+    try:
+        carry_out(AgentSpec(**json.loads(sys.argv[1])), sys.argv[2])
+    except (UserError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+
+
+def carry_out(spec: AgentSpec, part: str) -> None:
     # Each kind imports much that the others have no use for: a learner JAX, a driver its simulator.
     if spec.driver and get_task(spec.task).suite == "metadrive":
         from lspc.sims.collect.drivers import drive as run
@@ -25,7 +34,8 @@ def main() -> None:
     else:
         from lspc.sims.collect.agent import train_agent as run
     arrays = run(spec, lambda progress: print(json.dumps(progress), flush=True))
-    with files.atomic_path(sys.argv[2]) as temporary:
+    check_finite(arrays)
+    with files.atomic_path(part) as temporary:
         np.savez(temporary, allow_pickle=False, **arrays)
 
 

@@ -1,6 +1,6 @@
 """Episodes on their way into a dataset: recorded, joined, chosen to cover the cost x reward plane, rounded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +33,17 @@ class Recorder:
         columns = zip(*(row for episode in self.done for row in episode), strict=True)
         kinds = (np.float32,) * 5 + (np.bool_,) * 2
         return {name: np.asarray(c, dtype=k) for name, c, k in zip(COLUMNS, columns, kinds, strict=True)}
+
+
+def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse what no dataset may hold, before it is kept and every joining of the parts fails on it."""
+    for name, column in arrays.items():
+        broken = ~np.isfinite(column.reshape(len(column), -1)).all(axis=1)
+        if broken.any():
+            raise UserError(
+                f"its {name} hold NaN or infinity, first in transition {int(broken.argmax()):,} of {len(column):,}; "
+                "nothing of it is kept"
+            )
 
 
 class Played(NamedTuple):

@@ -9,11 +9,9 @@ collection goes on from there. At the end DSRL's grid filter keeps a set that co
 """
 
 import json
-import queue
 import shutil
-import subprocess
 import sys
-import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,9 +20,10 @@ from typing import Any
 from lspc import data, files, sims
 from lspc.errors import UserError
 from lspc.sims.collect.episodes import choose_episodes, join_parts, round_numbers
-from lspc.system import start_worker, usable_cores
+from lspc.system import usable_cores
 from lspc.tasks import SUITES, Task, get_task
 from lspc.version import __version__
+from lspc.workers import Crew
 
 LIMITS: tuple[float | None, ...] = (None, 0.8, 0.5, 0.25, 0.125, 0.06, 0.03, 0.0)
 """Cost limits of the population as shares of the task's maximum cost; None is unconstrained."""
@@ -137,51 +136,28 @@ def _part(folder: Path, spec: AgentSpec) -> Path:
 
 def _run_population(specs: list[AgentSpec], parts: Path, workers: int, on_progress: Progress) -> None:
     """Run each agent that has no finished part yet as a process of its own, `workers` at a time."""
-    waiting: queue.SimpleQueue[AgentSpec] = queue.SimpleQueue()
+    waiting = deque[AgentSpec]()
     for spec in specs:
         if _part(parts, spec).exists():
             on_progress(spec.index, {"steps": spec.steps})
         else:
-            waiting.put(spec)
-    running: list[subprocess.Popen[str]] = []
-    failures: list[str] = []
-    starting = threading.Lock()
-
-    def serve() -> None:
-        while True:
-            with starting:
-                if failures or waiting.empty():
-                    return
-                spec = waiting.get()
-                process = _start(spec, _part(parts, spec))
-                running.append(process)
-            last = ""
-            with process:
-                for last in process.stdout or ():
-                    if last.startswith("{"):
-                        on_progress(spec.index, json.loads(last))
-            if process.returncode != 0:
-                failures.append(
-                    f"agent {spec.index} of the collection stopped: {last.strip()}; run again to continue"
-                )
-
-    threads = [threading.Thread(target=serve, daemon=True) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
+            waiting.append(spec)
+    crew, failure = Crew(), ""
     try:
-        for thread in threads:
-            thread.join()
-    except BaseException:
-        with starting:  # from here on no thread starts another
-            failures.append("stopped")
-        for process in running:
-            process.terminate()
-        for thread in threads:
-            thread.join()
-        raise
-    if failures:
-        raise UserError(failures[0])
+        while crew.running or (waiting and not failure):
+            while waiting and not failure and len(crew.running) < workers:
+                spec = waiting.popleft()
+                crew.start(str(spec.index), _command(spec, _part(parts, spec)))
+            agent, told = crew.hear()
+            if told is not None:
+                on_progress(int(agent), told)
+            elif (trouble := crew.outcome(agent)) and not failure:  # the others that are at work finish their parts
+                failure = f"agent {agent} of the collection stopped: {trouble}; run again to continue"
+    finally:
+        crew.end()
+    if failure:
+        raise UserError(failure)
 
 
-def _start(spec: AgentSpec, part: Path) -> subprocess.Popen[str]:
-    return start_worker([sys.executable, "-m", "lspc.sims.collect._worker", json.dumps(asdict(spec)), str(part)])
+def _command(spec: AgentSpec, part: Path) -> list[str]:
+    return [sys.executable, "-m", "lspc.sims.collect._worker", json.dumps(asdict(spec)), str(part)]
