@@ -162,6 +162,15 @@ def table() -> None:
                     rows = [each for plant in known if plant["labels"][label] == value for each in plant[name]]
                     if rows:
                         print(row(f"{label}: {value}", rows))
+        for noise in (None, *plants.NOISES):
+            held = [
+                plant["true"][each["chosen"]] <= plant["upper"][each["chosen"]]
+                for plant in known if noise in (None, plant["labels"]["noise"])
+                for each in plant["mean"] if each["chosen"] is not None
+            ]  # fmt: skip
+            print(
+                f"bounds of named policies, noise {noise or 'of any kind'}: {np.mean(held):.1%} of {len(held)} hold"
+            )
         pilots = [each for plant in known for each in plant["pilot"]]
         certified, wrong = sum(bool(each["passed"]) for each in pilots), sum(each["wrong"] for each in pilots)
         alarms = [each for plant in known for each in plant["alarm"]]
