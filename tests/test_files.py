@@ -101,3 +101,16 @@ def test_a_folder_serves_one_process_at_a_time_and_a_killed_one_lets_go(tmp_path
         holder.wait()
         with files.locked(tmp_path):
             assert not half.exists()
+
+
+def test_what_is_being_written_can_be_discarded(tmp_path: Path) -> None:
+    with files.atomic_path(tmp_path / "a.json"), files.temporary_folder() as folder:
+        (folder / "clip.gif").touch()
+        files.discard_unfinished()
+        assert not folder.exists()
+        assert list(tmp_path.iterdir()) == []
+        folder.mkdir()  # for the blocks that clear up after themselves
+        next(iter(files._unfinished - {folder})).touch()
+    assert not folder.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert files._unfinished == set()

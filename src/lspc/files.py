@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
 import warnings
@@ -40,6 +41,17 @@ def atomic_path(path: str | Path) -> Generator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
         _unfinished.discard(temporary)
+
+
+@contextmanager
+def temporary_folder() -> Generator[Path]:
+    """A folder of the system's for as long as the block lasts."""
+    with tempfile.TemporaryDirectory(prefix="lspc-") as name:
+        _unfinished.add(folder := Path(name))
+        try:
+            yield folder
+        finally:
+            _unfinished.discard(folder)
 
 
 def check_writable(folder: str | Path) -> None:
@@ -141,7 +153,7 @@ def clear_unfinished(folder: Path) -> None:
 def discard_unfinished() -> None:
     """Remove what this process is writing, before it ends in the middle of it."""
     for temporary in list(_unfinished):
-        temporary.unlink(missing_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True) if temporary.is_dir() else temporary.unlink(missing_ok=True)
 
 
 def as_json(value: Any) -> Any:

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -230,8 +229,8 @@ def film_episode(run: Run) -> Part:
     task = run.find_task()
     check_fits(run, task)
     policy, budget = load_policy(run.path), task.thresholds[0]
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "clip.gif"
+    with files.temporary_folder() as folder:
+        out = folder / "clip.gif"
         act, title = policy.for_episodes(sampled=False), f"{policy.variant} on {task.name}"
         clips.render_episodes(task, act, [FIRST_EPISODE_SEED], out, title=title, budget=budget)
         moving = out.read_bytes()
