@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from helpers import environment  # noqa: E402, F401 (before JAX: its settings)
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 from helpers import attacks  # noqa: E402
-from helpers.cli import contents  # noqa: E402
+from helpers.cli import TINY, contents  # noqa: E402
 from helpers.data import small_dataset  # noqa: E402
 from soak_files import attack_files, attack_workers  # noqa: E402
 
@@ -42,6 +43,12 @@ from lspc.cli import main as lspc_main  # noqa: E402
 from lspc.version import __version__  # noqa: E402
 
 SETTINGS = ["--algo", "bc", "--hidden", "8", "8", "--batch-size", "32", "--seeds", "4", "--steps", "3000"]
+LATER = {
+    "evaluate": ["--episodes", "1", "--actions", "deterministic"],
+    "calibrate": ["--budget", "10", "--updates", "4"],
+    "export": [],
+}
+"""What writes beside a finished run, and how briefly."""
 PATIENCE = 600.0
 """Seconds until a program counts as hanging, on a machine with much else to do; a damaged file has 10."""
 TRIES = 30
@@ -211,6 +218,34 @@ def fill_the_disk(soak: Soak, times: int) -> str:
     return "tmpfs" if mounted else "RLIMIT_FSIZE (tmpfs could not be mounted)"
 
 
+def fill_the_disk_later(soak: Soak, times: int) -> None:
+    """The same for what comes after training, where a disk that we can make holds the run and little more."""
+    made, place = soak.folder / "finished", soak.folder / "fuller-disk"
+    trained = in_child(lambda: lspc_main(["train", "--data", str(soak.data), "--out", str(made), *TINY]))
+    assert trained.code == 0, trained.said
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "none", place], capture_output=True, check=False).returncode:
+        return
+    try:
+        for verb, options in LATER.items():
+            for pages in np.geomspace(1, 4000, times).astype(int).tolist():
+                run = Path(shutil.copytree(made, place / "run"))
+                used = sum(-(-path.stat().st_size // 4096) for path in run.rglob("*") if path.is_file())
+                work, ends = partial(lspc_main, [verb, str(run), *options]), []
+                for size in (used + pages, 10 * used + 20_000):
+                    subprocess.run(["mount", "-o", f"remount,size={4096 * size}", place], check=True)
+                    ends.append(in_child(work))
+                full, free = ends
+                told = [line for line in full.said.splitlines() if line.startswith("lspc: ")]
+                sound = full.code == 0 or (full.code == 1 and len(told) == 1 and "Traceback" not in full.said)
+                sound = sound and free.code == 0
+                what = f"times a full disk stopped {verb}" if full.code else f"times the space sufficed for {verb}"
+                soak.count(what, None if sound else f"{[each.code for each in ends]}: {full.said[-300:]}")
+                shutil.rmtree(run)
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
 def jump_the_clock(soak: Soak, times: int) -> None:
     for seed in range(times):
         out = soak.folder / "clock"
@@ -296,6 +331,7 @@ def main() -> None:
         writes, seconds = undisturbed(soak)
         kill_programs(soak, max(2, times(50)), writes, seconds)  # one at any moment, one inside a write
         space = fill_the_disk(soak, times(20))
+        fill_the_disk_later(soak, times(10))
         jump_the_clock(soak, times(5))
         write_twice(soak, times(5))
         # From here on JAX may start in this process.
