@@ -30,7 +30,7 @@ def test_every_attack_ends_well(tmp_path: Path) -> None:
     assert "kills that came too late" not in counts
     kinds = " ".join(counts)
     attacks = (
-        "kills at any moment", "kills inside a write", "full disk", "full disk stopped calibrate", "jumping clock", "contested runs", "two writers",
+        "kills at any moment", "kills inside a write", "full disk", "jumping clock", "contested runs", "two writers",
         "damaged card.json", "damaged weights", "damaged checkpoint", "damaged data.hdf5", "damaged calibration.json",
         "workers killed", "workers frozen", "workers lying",
     )  # fmt: skip
