@@ -28,7 +28,8 @@ from lspc.runs.layout import CARD, WEIGHTS, certificate_path, find_policy
 from lspc.runs.run import build_config
 
 if TYPE_CHECKING:
-    from lspc.calibration.choosing import Calibration
+    from lspc.calibration.certificate import Certificate
+    from lspc.calibration.choosing import Calibration, Choice
     from lspc.deploy.guard import Guard
 
 WEIGHTS_HASH = "weights_sha256"
@@ -149,8 +150,8 @@ class TrainedPolicy:
         It is in the plant's units: between the bounds that the data had.
 
         After `lspc calibrate`, `budget` asks for LSPC-O at the eps chosen for that cost of an episode (the one that
-        `lspc pilot` has certified, where it has); `budget_left`
-        and `steps_left` put the guard in charge, which falls back to LSPC-S when they do not suffice.
+        `lspc pilot` has certified, where it has; none that it has proved too costly); `budget_left` and `steps_left`
+        put the guard in charge, which falls back to LSPC-S when they do not suffice.
         """
         observation = self._checked(observation)
         if (budget, budget_left, steps_left) != (None, None, None):
@@ -210,16 +211,13 @@ class TrainedPolicy:
         return TrainedPolicy(self._lspc().at(restriction), self.variant, self.card, self.folder)
 
     def for_budget(self, budget: float) -> "TrainedPolicy":
-        """LSPC-O with the eps that a pilot has certified for this budget, else with the calibration's choice."""
+        """LSPC-O with the eps of `choose`; where that names none, an error says why."""
         self._check_takes_budget()
         if budget not in self._for_budget:
-            restriction = self.certified(budget)
-            if restriction is None:
-                choice = self.calibration.choose(budget)
-                if choice.restriction is None:
-                    raise UserError(f"budget {budget:g}: {choice.why}")
-                restriction = choice.restriction
-            net = self._lspc().at(restriction)
+            choice = self.choose(budget)
+            if choice.restriction is None:
+                raise UserError(f"budget {budget:g}: {choice.why}")
+            net = self._lspc().at(choice.restriction)
             self._for_budget[budget] = TrainedPolicy(net, net.variants[0], self.card, self.folder)
             self._for_budget[budget].fallbacks = self.fallbacks
         return self._for_budget[budget]
@@ -231,13 +229,29 @@ class TrainedPolicy:
                 "within one"
             )
 
-    def certified(self, budget: float) -> float | None:
-        """The eps that `lspc pilot` has certified for this budget, if it has."""
+    def choose(self, budget: float) -> "Choice":
+        """The eps that a pilot has certified for this budget, else the calibration's choice.
+
+        That is refused where the pilot has proved this eps or a smaller one too costly.
+        """
+        piloted = self.piloted(budget)
+        return piloted.choose(self._choose_by_logs) if piloted else self._choose_by_logs(budget)
+
+    def _choose_by_logs(self, budget: float) -> "Choice":
+        return self.calibration.choose(budget)
+
+    def piloted(self, budget: float) -> "Certificate | None":
+        """What `lspc pilot` proved, or failed to prove, for this budget; none without a pilot."""
         if self.folder is None or not certificate_path(self.folder, budget).exists():
             return None
         from lspc.calibration import certificate
 
-        return certificate.load(self.folder, budget).restriction
+        return certificate.load(self.folder, budget)
+
+    def certified(self, budget: float) -> float | None:
+        """The eps that `lspc pilot` has certified for this budget, if it has."""
+        piloted = self.piloted(budget)
+        return piloted.restriction if piloted else None
 
     @cached_property
     def calibration(self) -> "Calibration":

@@ -1,6 +1,7 @@
 """A run's certificate: from logs and from the simulator, what it carries, and what is refused."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lspc.calibration.certificate import hash_weights, load, run_pilot
 from lspc.data import Dataset
 from lspc.deploy.export import export
 from lspc.errors import UserError
+from lspc.fitting import Fitted
 from lspc.policy import load_policy
 from lspc.report import gather
 from lspc.runs import Run
@@ -76,13 +78,11 @@ def test_logs_become_a_certificate_beside_the_policy(run: Path, dataset: Dataset
 def test_a_budget_takes_the_certified_eps_before_the_calibrations(
     run: Path, dataset: Dataset, tmp_path: Path
 ) -> None:
-    """The calibration made by hand would take eps 0.5 for a budget of 12; where nothing was proved, it still does."""
+    """The calibration made by hand would take eps 0.5 for a budget of 12."""
     own = Path(shutil.copytree(run, tmp_path / "own"))
     add_calibration(own, dataset)
     seen = dataset.observations[:5]
     at = {eps: load_policy(own, restriction=eps).act(seen) for eps in (0.2, 0.5)}
-    run_pilot(own, 12.0, logs={0.2: recorded(own, dataset, 0.2, 30.0)})
-    np.testing.assert_array_equal(load_policy(own).act(seen, budget=12.0), at[0.5])
     run_pilot(own, 12.0, logs={0.2: recorded(own, dataset, 0.2, 1.0)})
     policy = load_policy(own)
     assert (policy.certified(12.0), policy.certified(13.0)) == (0.2, None)
@@ -90,6 +90,48 @@ def test_a_budget_takes_the_certified_eps_before_the_calibrations(
     card = export(own, tmp_path / "policy.onnx", budget=12.0)[1].read_text()
     assert "a cost of at most 12 per episode (eps 0.2, fixed in the file)" in card
     assert "Certificate from real episodes" in card
+
+
+@pytest.mark.parametrize("eps", [0.2, 0.5])
+def test_an_eps_that_a_pilot_refuted_is_used_for_its_budget_by_nobody(
+    run: Path, dataset: Dataset, tmp_path: Path, eps: float
+) -> None:
+    """Nor is a larger one: the calibration's 0.5 falls with 0.2."""
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    add_calibration(own, dataset)
+    run_pilot(own, 12.0, logs={eps: recorded(own, dataset, eps, 30.0)})
+    policy = load_policy(own)
+    assert policy.certified(12.0) is None
+    told = rf"^budget 12: the logs suggest eps 0\.5, but a pilot found eps {eps:g}: mean cost 30 in \d+ real episodes"
+    asked: list[Callable[[], Any]] = [
+        lambda: policy.for_budget(12.0),
+        lambda: policy.act(dataset.observations[0], budget=12.0),
+        lambda: policy.act(dataset.observations[0], budget=12.0, budget_left=5.0, steps_left=5),
+        lambda: export(own, tmp_path / "policy.onnx", budget=12.0),
+        lambda: Fitted(own, policy, policy.choose(12.0)).predict(dataset.observations[0]),
+    ]
+    for ask in asked:
+        with pytest.raises(UserError, match=told) as refused:
+            ask()
+        assert "\n" not in str(refused.value)
+    assert not list(tmp_path.glob("policy*"))
+    assert policy.choose(20.0).restriction == 1.0  # of other budgets it says nothing
+
+
+@pytest.mark.parametrize(("eps", "cost"), [(1.0, 30.0), (0.2, 10.0)])
+def test_a_smaller_eps_than_the_refuted_stands_and_what_is_not_proved_refutes_nothing(
+    run: Path, dataset: Dataset, tmp_path: Path, eps: float, cost: float
+) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    add_calibration(own, dataset)
+    found, _ = run_pilot(own, 12.0, logs={eps: recorded(own, dataset, eps, cost)})
+    assert (found.restriction, found.too_costly is not None) == (None, eps == 1.0)
+    seen = dataset.observations[:5]
+    expected = load_policy(own, restriction=0.5).act(seen)
+    np.testing.assert_array_equal(load_policy(own).act(seen, budget=12.0), expected)
+    card = export(own, tmp_path / "policy.onnx", budget=12.0)[1].read_text()
+    assert f"No certificate for this eps: a pilot with real episodes (eps {eps:g}: " in card
+    assert f"found eps {eps:g}: mean cost {cost:g} in" in card
 
 
 def test_when_nothing_passes_it_says_so(run: Path, dataset: Dataset) -> None:

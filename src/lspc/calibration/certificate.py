@@ -11,6 +11,7 @@ from lspc import files
 from lspc.algos.lspc import LspcPolicy
 from lspc.algos.parts.admission import restriction_for
 from lspc.calibration import pilot, storage
+from lspc.calibration.choosing import Choice
 from lspc.calibration.families import LspcFamily
 from lspc.calibration.pilot import Claim, Stage, Trial
 from lspc.data import Dataset
@@ -59,6 +60,26 @@ class Certificate:
     def episodes(self) -> int:
         """Real episodes at the certified eps."""
         return next((len(stage.costs) for stage in self.stages if stage.restriction == self.restriction), 0)
+
+    @property
+    def too_costly(self) -> Stage | None:
+        """The smallest eps that was proved to cost more than the budget: none from there upward may be used."""
+        return min((s for s in self.stages if s.too_costly), key=lambda stage: stage.restriction, default=None)
+
+    def choose(self, choose_by_logs: Callable[[float], Choice]) -> Choice:
+        """The certified eps; where there is none, the calibration's, unless this or a smaller one is too costly."""
+        budget, refuted = self.claim.budget, self.too_costly
+        if self.restriction is not None:
+            why = f"eps {self.restriction:.3g}: certified with {self.episodes} real episodes"
+            return Choice(budget, self.restriction, None, None, why, certified=True)
+        choice = choose_by_logs(budget)
+        if refuted is None or choice.restriction is None or choice.restriction < refuted.restriction:
+            return choice
+        return Choice(
+            budget, None, None, None,
+            f"the logs suggest eps {choice.restriction:.3g}, but a pilot found {refuted.explain(self.claim)}; deploy "
+            "LSPC-S, raise the budget, or certify a smaller eps with `lspc pilot`",
+        )  # fmt: skip
 
     def explain(self) -> str:
         """The whole of it in plain words; the last line is what it comes to."""

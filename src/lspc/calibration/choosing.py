@@ -78,7 +78,10 @@ class Choice:
     restriction: float | None
     cost: Interval | None
     reward: Interval | None
+    """Estimated from logs; none where no eps was chosen by them."""
     why: str
+    certified: bool = False
+    """Whether a pilot's real episodes have proved that this eps keeps the budget."""
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lspc import algos, files
 from lspc.algos.lspc import LspcPolicy
-from lspc.runs import layout
 from lspc.version import __version__
 
 if TYPE_CHECKING:
-    from lspc.calibration.choosing import Calibration, Choice
+    from lspc.calibration.choosing import Calibration, Choice, Point
     from lspc.policy import TrainedPolicy
 
 
@@ -84,13 +83,13 @@ def _eps(exported: Exported) -> str:
 
 def _expected(exported: Exported) -> str:
     calibration, choice, measured = exported.calibration, exported.choice, exported.measured
-    lines = ["## What to expect", ""]
-    if choice and choice.cost and choice.reward and calibration:
+    lines, point = ["## What to expect", ""], _find_estimate(calibration, choice)
+    if point and calibration:
         lines += [
             "| of an episode | estimate from logs | bound | measured |",
             "|---|---|---|---|",
-            f"| cost | {choice.cost.mean:.3g} | at most {choice.cost.high:.3g} | {_told(measured, 'cost')} |",
-            f"| reward | {choice.reward.mean:.4g} | {choice.reward.low:.4g} to {choice.reward.high:.4g} | "
+            f"| cost | {point.cost.mean:.3g} | at most {point.cost.high:.3g} | {_told(measured, 'cost')} |",
+            f"| reward | {point.reward.mean:.4g} | {point.reward.low:.4g} to {point.reward.high:.4g} | "
             f"{_told(measured, 'reward')} |",
             "",
             f"Estimates from logs: by dynamics models learned from the data and checked on held-out episodes. "
@@ -103,25 +102,32 @@ def _expected(exported: Exported) -> str:
             "Neither predicted (`lspc calibrate`) nor measured" if exported.has_safe_action else "Not measured"
         )
         lines.append(f"{predicted} (`lspc evaluate`) yet.")
-    lines += _certified(exported)
+    lines += _piloted(exported)
     if measured:
         lines += [_measured(exported, measured)] if lines[-1] == "" else ["", _measured(exported, measured)]
     return "\n".join(lines)
 
 
-def _certified(exported: Exported) -> list[str]:
-    """What `lspc pilot` proved of this eps for this budget, if it did."""
-    folder, choice = exported.policy.folder, exported.choice
-    if folder is None or choice is None or not layout.certificate_path(folder, choice.budget).exists():
-        return []
-    from lspc.calibration import certificate
+def _find_estimate(calibration: "Calibration | None", choice: "Choice | None") -> "Point | None":
+    """Of the eps in the file, where the calibration has one."""
+    if calibration is None or choice is None:
+        return None
+    return next((point for point in calibration.curve if point.restriction == choice.restriction), None)
 
-    found = certificate.load(folder, choice.budget)
+
+def _piloted(exported: Exported) -> list[str]:
+    """What `lspc pilot` proved of this eps for this budget, or that it proved nothing of it."""
+    choice = exported.choice
+    found = exported.policy.piloted(choice.budget) if choice else None
+    if found is None or choice is None:
+        return []
     proved = [stage for stage in found.stages if stage.passed and stage.restriction == choice.restriction]
-    return [
-        "",
-        *(f"Certificate from real episodes ({found.source}): {stage.explain(found.claim)}." for stage in proved),
-    ]
+    if proved:
+        told = [f"Certificate from real episodes ({found.source}): {stage.explain(found.claim)}." for stage in proved]
+    else:
+        tried = "; ".join(stage.explain(found.claim) for stage in found.stages)
+        told = [f"No certificate for this eps: a pilot with real episodes ({found.source}) found {tried}."]
+    return ["", *told]
 
 
 def _measured(exported: Exported, measured: dict[str, float]) -> str:

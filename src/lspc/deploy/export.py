@@ -30,7 +30,7 @@ def export(
         raise UserError(f"{out}: name a file that ends in .onnx")
     policy = load_policy(run, seed=seed)
     _check_exportable(run, policy, budget)
-    choice = None if budget is None else _choose(policy, budget)
+    choice = None if budget is None else policy.choose(budget)
     if choice is not None:
         if choice.restriction is None:
             raise UserError(f"budget {budget:g}: {choice.why}")
@@ -56,18 +56,6 @@ def require_onnx() -> ModuleType:
     except ImportError as error:
         raise UserError("onnx is not installed: pip install 'lspc[deploy]'") from error
     return onnx_policies
-
-
-def _choose(policy: TrainedPolicy, budget: float) -> Choice:
-    """What was certified with real episodes, with the calibration's estimate of it; else its choice."""
-    certified = policy.certified(budget)
-    if certified is None:
-        return policy.calibration.choose(budget)
-    known = policy.folder is not None and (policy.folder / layout.CALIBRATION).exists()
-    curve = policy.calibration.curve if known else ()
-    point = next((point for point in curve if point.restriction == certified), None)
-    told = (point.cost, point.reward) if point else (None, None)
-    return Choice(budget, certified, *told, f"eps {certified:.3g}: certified with real episodes")
 
 
 def _check_exportable(run: Path, policy: TrainedPolicy, budget: float | None) -> None:

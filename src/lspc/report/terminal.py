@@ -205,21 +205,18 @@ def _interval(interval: "Interval") -> str:
 def calibration_table(
     found: "Calibration", choices: "Sequence[Choice]", verified: "Verification | None" = None
 ) -> Group:
-    """One row for each budget, and below them why none was chosen, where none was."""
+    """One row for each budget, and below them why none was chosen, or that a pilot certified it."""
     table = Table(title="eps for a cost budget: estimates from logs", box=box.SIMPLE_HEAD, padding=(0, 1))
     names = ["budget", "eps", "predicted cost", "predicted reward"]
     for name in [*names, "true cost", "best eps", "reward lost"] if verified else names:
         table.add_column(name, justify="right")
     for number, choice in enumerate(choices):
-        if choice.cost is None or choice.reward is None:
-            row = [f"{choice.budget:g}", "none", "-", "-"]
-        else:
-            row = [
-                f"{choice.budget:g}",
-                f"{choice.restriction:.2f}",
-                _at_most(choice.cost),
-                _estimate(choice.reward),
-            ]
+        row = [
+            f"{choice.budget:g}",
+            "none" if choice.restriction is None else f"{choice.restriction:.2f}",
+            _at_most(choice.cost) if choice.cost else "-",
+            _estimate(choice.reward) if choice.reward else "-",
+        ]
         if verified:
             verdict = verified.verdicts[number]
             row += [
@@ -244,8 +241,14 @@ def calibration_table(
             "Best eps, reward lost: against choosing with the simulator."
         )
     table.caption = caption
-    refused = [choice for choice in choices if choice.restriction is None]
-    return Group(table, *(Text(f"Budget {each.budget:g}: {visible(each.why)}.", "yellow") for each in refused))
+    told = [choice for choice in choices if choice.restriction is None or choice.certified]
+    return Group(
+        table,
+        *(
+            Text(f"Budget {each.budget:g}: {visible(each.why)}.", "green" if each.certified else "yellow")
+            for each in told
+        ),
+    )
 
 
 def _estimate(estimate: "Interval") -> str:
