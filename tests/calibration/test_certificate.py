@@ -21,6 +21,7 @@ from lspc.fitting import Fitted
 from lspc.policy import load_policy
 from lspc.report import gather
 from lspc.runs import Run
+from lspc.runs.layout import certificate_path
 from lspc.version import __version__
 
 pytestmark = pytest.mark.slow
@@ -177,6 +178,23 @@ def test_actions_that_are_not_the_policys_are_mentioned(run: Path, dataset: Data
         run_pilot(run, 10.0, logs={0.5: replace(
             log, observations=log.observations[:, :3], next_observations=log.next_observations[:, :3]
         )})  # fmt: skip
+
+
+def test_episodes_that_were_all_cut_alike_prove_nothing(run: Path, dataset: Dataset) -> None:
+    """Each would go on to cost more: the policy's episodes have 50 steps."""
+    log = recorded(run, dataset, 0.5, 1.0)
+    first = np.arange(log.transitions) % 50 < 5
+    last = np.arange(log.transitions) % 50 == 4
+    short = {
+        name: getattr(log, name)[first]
+        for name in ("observations", "actions", "rewards", "costs", "next_observations")
+    }
+    ends = {"terminated": np.zeros(first.sum(), bool), "truncated": last[first]}
+    with pytest.raises(UserError, match=r"20 of 20 episodes were cut before the 50 steps of a whole one"):
+        run_pilot(run, 13.0, logs={0.5: replace(log, **short, **ends)})
+    assert not certificate_path(run / "policy" / "seed-0", 13.0).exists()
+    whole = replace(log, **short, terminated=last[first], truncated=np.zeros(first.sum(), bool))
+    assert run_pilot(run, 13.0, logs={0.5: whole})[0].restriction == 0.5
 
 
 def test_which_eps_are_proposed(run: Path, dataset: Dataset) -> None:

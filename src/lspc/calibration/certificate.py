@@ -172,7 +172,7 @@ def run_pilot(
     if logs:
         notes = [_compare_actions(policy, restriction, logs[restriction]) for restriction in wanted]
         plan = {eps: len(log.episodes) for eps, log in logs.items()}
-        stages = pilot.run_sequence(claim, plan, pilot.try_logs(logs), batch=max(plan.values()))
+        stages = pilot.run_sequence(claim, plan, pilot.try_logs(logs, steps), batch=max(plan.values()))
         source = "; ".join(f"eps {eps:g}: {logs[eps].source} ({logs[eps].fingerprint[:16]})" for eps in wanted)
     else:
         assert simulated is not None
