@@ -79,7 +79,7 @@ class Fitted:
         place = None if folder is None else _there(layout.certificate_path(folder, self.budget))
         if place is None:
             return None
-        certificate.read(place)  # which refuses one that was changed
+        certificate.load(place.parent, self.budget)  # which refuses one that was changed, or is of another policy
         return files.read_json(place)
 
     def act(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:

@@ -14,6 +14,7 @@ from helpers.data import small_dataset
 from lspc import algos, files, training
 from lspc.calibration import certificate
 from lspc.calibration.certificate import hash_weights, load, run_pilot
+from lspc.calibration.choosing import Choice
 from lspc.data import Dataset
 from lspc.deploy.export import export
 from lspc.errors import UserError
@@ -158,6 +159,39 @@ def test_a_certificate_is_of_these_weights_alone(run: Path, dataset: Dataset, tm
     files.write_json(other / path.name, files.seal(wrong))
     with pytest.raises(UserError, match=r"stages\[0\].passed must be true or false"):
         load(other, 11)
+
+
+def test_a_certificate_is_of_its_budget_alone(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    _, path = run_pilot(own, 12.0, logs={0.5: recorded(own, dataset, 0.5, 1.0)})
+    copied = path.with_name("certificate-3.json")
+    shutil.copy(path, copied)
+    told = r"certificate-3\.json is for budget 12, not 3: delete it, or run `lspc pilot` for 3"
+    policy = load_policy(own)
+    asked: list[Callable[[], Any]] = [
+        lambda: load(path.parent, 3),
+        lambda: policy.for_budget(3.0),
+        lambda: policy.act(dataset.observations[0], budget=3.0),
+        lambda: export(own, tmp_path / "policy.onnx", budget=3.0),
+        lambda: Fitted(own, policy, Choice(3.0, 0.5, None, None, "")).certificate,
+    ]
+    for ask in asked:
+        with pytest.raises(UserError, match=told):
+            ask()
+    assert policy.certified(12.0) == 0.5
+    shown = [each["budget"] for each in gather.read_certificates(Run.open(own))]
+    assert shown.count(12.0) == 1
+
+
+def test_the_report_leaves_out_certificates_of_other_weights(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    found, path = run_pilot(own, 14.0, logs={0.5: recorded(own, dataset, 0.5, 1.0)})
+    shown = [each["budget"] for each in gather.read_certificates(Run.open(own))]
+    assert 14.0 in shown
+    certificate.save(path.parent, replace(found, weights="f" * 64))
+    assert [each["budget"] for each in gather.read_certificates(Run.open(own))] == [
+        budget for budget in shown if budget != 14.0
+    ]
 
 
 def test_a_stated_bound_counts_and_an_episode_beyond_it_is_an_error(run: Path, dataset: Dataset) -> None:

@@ -110,15 +110,26 @@ def save(folder: Path, certificate: Certificate) -> Path:
 
 
 def load(folder: str | Path, budget: float) -> Certificate:
-    """The certificate of a policy for a budget; refused if the weights have changed since."""
+    """The certificate of a policy for a budget; refused if it is of another one, or of other weights."""
     folder = Path(folder)
     path = layout.certificate_path(folder, budget)
     if not path.exists():
         raise UserError(f"{folder} has no certificate for budget {budget:g}: run `lspc pilot` on its run first")
     certificate = read(path)
+    if certificate.claim.budget != budget:
+        told, asked = (layout.spell_budget(each) for each in (certificate.claim.budget, budget))
+        raise UserError(f"{path} is for budget {told}, not {asked}: delete it, or run `lspc pilot` for {asked}")
     if certificate.weights != hash_weights(folder):
         raise UserError(f"{path} is for other weights than {layout.WEIGHTS} beside it: run `lspc pilot` again")
     return certificate
+
+
+def belongs(path: Path, certificate: Certificate) -> bool:
+    """Whether it speaks of the policy beside it, for the budget that its file is named after."""
+    folder = path.parent
+    if path != layout.certificate_path(folder, certificate.claim.budget) or not (folder / layout.WEIGHTS).exists():
+        return False
+    return certificate.weights == hash_weights(folder)
 
 
 def read(path: Path) -> Certificate:

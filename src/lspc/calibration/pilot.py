@@ -213,8 +213,8 @@ def try_logs(logs: Mapping[float, Dataset], horizon: int) -> TryEpisodes:
         cut = np.flatnonzero((log.lengths < horizon) & ~log.terminated[ends])
         if len(cut):
             raise UserError(
-                f"{log.source}: {len(cut)} of {len(ends)} episodes were cut before the {horizon} steps of a whole one "
-                f"(the first, episode {cut[0]}, after {log.lengths[cut[0]]}), so their whole cost is not known; "
+                f"{log.source}: {len(cut)} of {len(ends)} episodes were cut before the {horizon} steps of a whole one"
+                f" (the first, episode {cut[0]}, after {log.lengths[cut[0]]}), so their whole cost is not known; "
                 "leave them out, or mark them terminated if that is where they ended"
             )
 
