@@ -90,8 +90,22 @@ def test_a_budget_takes_the_certified_eps_before_the_calibrations(
     assert (policy.certified(12.0), policy.certified(13.0)) == (0.2, None)
     np.testing.assert_array_equal(policy.act(seen, budget=12.0), at[0.2])
     card = export(own, tmp_path / "policy.onnx", budget=12.0)[1].read_text()
-    assert "a cost of at most 12 per episode (eps 0.2, fixed in the file)" in card
+    assert "a mean cost of at most 12 per episode, certified by a pilot with real episodes (eps 0.2, fixed in" in card
     assert "Certificate from real episodes" in card
+
+
+def test_the_card_of_a_certified_eps_tells_no_estimate_that_is_doubted(
+    run: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    """Real episodes prove what the models could not tell: the calibration knows this eps, and doubts itself."""
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    run_pilot(own, 12.0, logs={0.02: recorded(own, dataset, 0.02, 1.0)})
+    for doubt in ("", "the models know nothing"):
+        add_calibration(own, dataset, doubt=doubt)
+        card = export(own, tmp_path / "policy.onnx", budget=12.0)[1].read_text()
+        assert ("| cost | 3 | at most 6 |" in card) == (not doubt)
+        assert ("Not estimated: the models know nothing." in card) == bool(doubt)
+        assert "Certificate from real episodes" in card
 
 
 @pytest.mark.parametrize("eps", [0.2, 0.5])

@@ -99,7 +99,7 @@ def test_the_card_of_a_budget(run: Path, dataset: Dataset, tmp_path: Path) -> No
     assert "pipeline_tag: reinforcement-learning" in head
     assert "- BallRun" in head
     assert "# LSPC policy for BallRun" in body
-    assert "a cost of at most 12 per episode (eps 0.5, fixed in the file)" in body
+    assert "for a mean cost of at most 12 per episode, estimated from logs (eps 0.5, fixed in the file)" in body
     assert "| cost | 6 | at most 12 | not measured |" in body
     assert "| reward | 50 | 45 to 55 | not measured |" in body
     assert "20 logged episodes, 1,000 steps" in body

@@ -78,7 +78,8 @@ def _eps(exported: Exported) -> str:
     if exported.choice is None:
         return "with eps, the restriction, as an input"
     budget, eps = exported.choice.budget, exported.choice.restriction
-    return f"for a cost of at most {budget:g} per episode (eps {eps:.3g}, fixed in the file)"
+    known = "certified by a pilot with real episodes" if exported.choice.certified else "estimated from logs"
+    return f"for a mean cost of at most {budget:g} per episode, {known} (eps {eps:.3g}, fixed in the file)"
 
 
 def _expected(exported: Exported) -> str:
@@ -109,8 +110,8 @@ def _expected(exported: Exported) -> str:
 
 
 def _find_estimate(calibration: "Calibration | None", choice: "Choice | None") -> "Point | None":
-    """Of the eps in the file, where the calibration has one."""
-    if calibration is None or choice is None:
+    """Of the eps in the file, where the calibration has one that it does not doubt."""
+    if calibration is None or choice is None or calibration.doubt:
         return None
     return next((point for point in calibration.curve if point.restriction == choice.restriction), None)
 
