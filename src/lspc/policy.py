@@ -255,11 +255,13 @@ class TrainedPolicy:
 
     @cached_property
     def calibration(self) -> "Calibration":
-        """What `lspc calibrate` found."""
+        """What `lspc calibrate` found; what other rules than today's found is told with a warning."""
         self._lspc()
         if self.folder is None:
             raise UserError("a policy that was not loaded from a folder has no calibration")
-        return calibration.load(self.folder)
+        found = calibration.load(self.folder)
+        calibration.warn_of_other_rules(self.folder, found.rules)
+        return found
 
     @cached_property
     def guard(self) -> "Guard":

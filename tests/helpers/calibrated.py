@@ -15,7 +15,7 @@ from lspc import algos, calibration, training
 from lspc.algos.base import Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import dynamics, ensemble, fitted_q
-from lspc.calibration.choosing import Calibration, Point
+from lspc.calibration.choosing import RULES, Calibration, Point
 from lspc.calibration.familiarity import LANDMARKS
 from lspc.calibration.margins import Margin, Replay
 from lspc.calibration.storage import GuardModels
@@ -51,6 +51,7 @@ def made(**changes: Any) -> Calibration:
         "reward_margin": Margin(share=0.1, unit=1.0),
         "episode_costs": tuple(float(cost) for cost in range(50)),
         "familiar_within": 100.0,
+        "rules": RULES,
     }
     return Calibration(**(values | changes))
 

@@ -18,6 +18,8 @@ from lspc.runs.statistics import Interval
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Chances of an episode above the budget that a choice can be made by."""
+RULES = 12
+"""Of predicting and choosing. Raise it whenever what is said of the same data changes: curves are then made anew."""
 FEWEST_NEAR = 10
 """Episodes near a budget below which the data cannot say what it takes to keep it."""
 
@@ -106,6 +108,8 @@ class Calibration:
     """What made it; nothing before 0.3."""
     doubt: str = ""
     """Why no eps can be chosen for any budget; nothing where one can."""
+    rules: int = 0
+    """`RULES` when it was made; 0 before they were counted."""
 
     def __repr__(self) -> str:
         low, high = self.curve[0], self.curve[-1]
