@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.calibrated import add_calibration, finished_run
+from helpers.calibrated import add_calibration, finished_run, with_tails
 from helpers.data import small_dataset
 
 from lspc import algos, files, training
@@ -106,6 +106,17 @@ def test_the_card_of_a_certified_eps_tells_no_estimate_that_is_doubted(
         assert ("| cost | 3 | at most 6 |" in card) == (not doubt)
         assert ("Not estimated: the models know nothing." in card) == bool(doubt)
         assert "Certificate from real episodes" in card
+
+
+def test_a_certificate_of_the_mean_does_not_speak_of_a_risk(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    """But an eps whose mean was proved too costly is refused with a risk too."""
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    add_calibration(own, dataset, curve=with_tails())
+    run_pilot(own, 12.0, logs={0.2: recorded(own, dataset, 0.2, 1.0)})
+    assert [load_policy(own).choose(12.0, risk).restriction for risk in (None, 0.05)] == [0.2, 0.02]
+    run_pilot(own, 12.0, logs={0.02: recorded(own, dataset, 0.02, 30.0)})
+    with pytest.raises(UserError, match=r"budget 12: the logs suggest eps 0\.02, but a pilot found eps 0\.02"):
+        load_policy(own).for_budget(12.0, 0.05)
 
 
 @pytest.mark.parametrize("eps", [0.2, 0.5])

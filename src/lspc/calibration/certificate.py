@@ -66,17 +66,20 @@ class Certificate:
         """The smallest eps that was proved to cost more than the budget: none from there upward may be used."""
         return min((s for s in self.stages if s.too_costly), key=lambda stage: stage.restriction, default=None)
 
-    def choose(self, choose_by_logs: Callable[[float], Choice]) -> Choice:
-        """The certified eps; where there is none, the calibration's, unless this or a smaller one is too costly."""
-        budget, refuted = self.claim.budget, self.too_costly
-        if self.restriction is not None:
-            why = f"eps {self.restriction:.3g}: certified with {self.episodes} real episodes"
-            return Choice(budget, self.restriction, None, None, why, certified=True)
-        choice = choose_by_logs(budget)
+    def choose(self) -> Choice | None:
+        """The certified eps; none where nothing was proved."""
+        if self.restriction is None:
+            return None
+        why = f"eps {self.restriction:.3g}: certified with {self.episodes} real episodes"
+        return Choice(self.claim.budget, self.restriction, None, None, why, certified=True)
+
+    def check(self, choice: Choice) -> Choice:
+        """The calibration's choice, refused if this eps or a smaller one was proved too costly."""
+        refuted = self.too_costly
         if refuted is None or choice.restriction is None or choice.restriction < refuted.restriction:
             return choice
         return Choice(
-            budget, None, None, None,
+            choice.budget, None, None, None,
             f"the logs suggest eps {choice.restriction:.3g}, but a pilot found {refuted.explain(self.claim)}; deploy "
             "LSPC-S, raise the budget, or certify a smaller eps with `lspc pilot`",
         )  # fmt: skip

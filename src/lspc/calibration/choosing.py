@@ -6,7 +6,7 @@ beyond a gap may fit by luck, and the more one tries the likelier that is.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -84,6 +84,10 @@ class Choice:
     why: str
     certified: bool = False
     """Whether a pilot's real episodes have proved that this eps keeps the budget."""
+    risk: float | None = None
+    """The share of episodes that may exceed the budget; none where it is for the mean."""
+    tail: float | None = None
+    """Upper bound of the cost that this share of episodes exceeds."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ class Calibration:
             why += f"; beyond eps {fitting[-1].restriction:.3g} it leaves what the data show"
         elif best is not fitting[-1]:
             why += f"; eps up to {fitting[-1].restriction:.3g} fit, and are predicted to earn less"
-        return Choice(budget, best.restriction, best.cost, best.reward, why)
+        choice = Choice(budget, best.restriction, best.cost, best.reward, why)
+        return choice if risk is None else replace(choice, risk=round_risk(risk), tail=best.bound(risk))
 
 
 def explain_lack(episode_costs: Sequence[float], budget: float, unit: float) -> str:

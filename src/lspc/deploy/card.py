@@ -77,9 +77,12 @@ def _title(exported: Exported) -> str:
 def _eps(exported: Exported) -> str:
     if exported.choice is None:
         return "with eps, the restriction, as an input"
-    budget, eps = exported.choice.budget, exported.choice.restriction
+    budget, eps, risk = exported.choice.budget, exported.choice.restriction, exported.choice.risk
     known = "certified by a pilot with real episodes" if exported.choice.certified else "estimated from logs"
-    return f"for a mean cost of at most {budget:g} per episode, {known} (eps {eps:.3g}, fixed in the file)"
+    aim = f"for a mean cost of at most {budget:g} per episode"
+    if risk is not None:
+        aim = f"for at most {risk:.0%} of episodes that cost more than {budget:g}"
+    return f"{aim}, {known} (eps {eps:.3g}, fixed in the file)"
 
 
 def _expected(exported: Exported) -> str:
@@ -92,6 +95,7 @@ def _expected(exported: Exported) -> str:
             f"| cost | {point.cost.mean:.3g} | at most {point.cost.high:.3g} | {_told(measured, 'cost')} |",
             f"| reward | {point.reward.mean:.4g} | {point.reward.low:.4g} to {point.reward.high:.4g} | "
             f"{_told(measured, 'reward')} |",
+            *_tail(choice),
             "",
             f"Estimates from logs: by dynamics models learned from the data and checked on held-out episodes. "
             f"Bounds are meant to hold {calibration.confidence:.0%} of the time; nothing guarantees it.",
@@ -107,6 +111,13 @@ def _expected(exported: Exported) -> str:
     if measured:
         lines += [_measured(exported, measured)] if lines[-1] == "" else ["", _measured(exported, measured)]
     return "\n".join(lines)
+
+
+def _tail(choice: "Choice | None") -> list[str]:
+    """The row of single episodes, where they were asked for."""
+    if choice is None or choice.risk is None or choice.tail is None:
+        return []
+    return [f"| cost that {choice.risk:.0%} of episodes exceed | | at most {choice.tail:.3g} | |"]
 
 
 def _find_estimate(calibration: "Calibration | None", choice: "Choice | None") -> "Point | None":
@@ -205,7 +216,7 @@ def _limits(exported: Exported) -> str:
         "- The graph does not refuse NaN: check observations before.",
         "- It was trained for no budget: what an episode costs was left to the method and the data."
         if exported.trained_budget is None and not exported.has_eps
-        else "- A budget is kept on average over episodes, not in each of them.",
+        else _keeps(exported.choice),
     ]
     if exported.has_eps and exported.choice is None:
         trained = exported.policy.card["config"]["restriction_range"]
@@ -216,3 +227,11 @@ def _limits(exported: Exported) -> str:
     if exported.measured is None:
         lines.append("- It has not been tried in a simulator.")
     return "\n".join(lines)
+
+
+def _keeps(choice: "Choice | None") -> str:
+    if choice is None or choice.risk is None:
+        return "- A budget is kept on average over episodes, not in each of them."
+    return (
+        f"- The budget is kept, as far as logs tell, in all but {choice.risk:.0%} of episodes, not in each of them."
+    )

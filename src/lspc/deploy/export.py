@@ -18,19 +18,27 @@ from lspc.version import __version__
 
 
 def export(
-    run: str | Path, out: str | Path, *, budget: float | None = None, seed: int | None = None
+    run: str | Path,
+    out: str | Path,
+    *,
+    budget: float | None = None,
+    risk: float | None = None,
+    seed: int | None = None,
 ) -> tuple[Path, Path]:
     """Write the policy of `run` to `out` (.onnx) and its card beside it; returns both paths.
 
     With a budget, the eps that a pilot has certified for it, or else that LSPC's calibration chose, is fixed inside
-    the file; without, it is an input.
+    the file; without, it is an input. With a `risk` too, the calibration's choice bounds the share of episodes that
+    exceed the budget instead of their mean.
     """
+    if risk is not None and budget is None:
+        raise UserError("--risk is the chance of exceeding a budget: add --budget")
     run, out = Path(run), Path(out)
     if out.suffix != ".onnx":
         raise UserError(f"{out}: name a file that ends in .onnx")
     policy = load_policy(run, seed=seed)
     _check_exportable(run, policy, budget)
-    choice = None if budget is None else policy.choose(budget)
+    choice = None if budget is None else policy.choose(budget, risk)
     if choice is not None:
         if choice.restriction is None:
             raise UserError(f"budget {budget:g}: {choice.why}")
@@ -89,6 +97,8 @@ def _facts(policy: TrainedPolicy, name: str, choice: Choice | None) -> dict[str,
         facts["eps"] = f"{float(policy.net.restriction):g}"
         facts["eps_range"] = json.dumps(policy.net.config.restriction_range)
     budget = choice.budget if choice else policy.card["config"].get("budget")
+    if choice and choice.risk is not None:
+        facts["risk"] = f"{choice.risk:g}"
     return facts if budget is None else {**facts, "budget": f"{budget:g}"}
 
 

@@ -214,7 +214,7 @@ def calibration_table(
         row = [
             f"{choice.budget:g}",
             "none" if choice.restriction is None else f"{choice.restriction:.2f}",
-            _at_most(choice.cost) if choice.cost else "-",
+            _at_most(choice.cost) + _tail(choice) if choice.cost else "-",
             _estimate(choice.reward) if choice.reward else "-",
         ]
         if verified:
@@ -233,6 +233,8 @@ def calibration_table(
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
     )
+    if risk := next((choice.risk for choice in choices if choice.risk is not None), None):
+        caption += f" {1 - risk:.0%}: the most that all but {risk:.0%} of episodes cost, an estimate too."
     if verified:
         caption += (
             f" In the simulator ({verified.episodes} episodes each) {verified.cost_coverage:.0%} of the "
@@ -253,6 +255,13 @@ def calibration_table(
 
 def _estimate(estimate: "Interval") -> str:
     return f"{estimate.mean:.4g}\n[dim]\\[{estimate.low:.4g}, {estimate.high:.4g}]"
+
+
+def _tail(choice: "Choice") -> str:
+    """What single episodes cost, where a risk was asked for."""
+    if choice.risk is None or choice.tail is None:
+        return ""
+    return f"\n[dim]{1 - choice.risk:.0%}: ≤ {choice.tail:.4g}"
 
 
 def _at_most(estimate: "Interval") -> str:
