@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from helpers.cli import Cli
 
 import lspc
 from lspc import fitting
+from lspc.calibration import certificate
+from lspc.calibration.pilot import Claim, Stage
 from lspc.data import Dataset, save
 from lspc.errors import UserError
 from lspc.fitting import Fitted
+from lspc.runs import layout
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unlimited_reach")]
 
@@ -109,6 +113,23 @@ def test_a_budget_that_allows_no_policy_leaves_none_of_another_budget(
     wrong = cli("fit", logs, "--budget", "-1", "--out", tmp_path / "none", *SET)
     assert "a budget must be a number of 0 or more, not -1" in wrong.stderr.splitlines()[-1]
     assert not (tmp_path / "none").exists()
+
+
+def test_a_pilot_that_failed_takes_the_exported_policy_away(fitted: Fitted, logs: Path, tmp_path: Path) -> None:
+    """The logs name an eps for this budget; real episodes prove it and every smaller one too costly."""
+    out = Path(shutil.copytree(fitted.folder, tmp_path / "model"))
+    folder = layout.policy_folder(out, 0)
+    claim = Claim(BUDGET, 2 * BUDGET, "stated with --bound", 0.9, "betting")
+    stage = Stage(0.02, (1.5 * BUDGET,) * 40, (1.0,) * 40, False, 1.0, 2 * BUDGET, True, None)
+    certificate.save(folder, certificate.Certificate(
+        claim, None, (stage,), (), "", (), 0, "f", certificate.hash_weights(folder), "0", ""
+    ))  # fmt: skip
+    again = lspc.fit(logs, BUDGET, out, **SMALL)
+    assert (again.choice.restriction, again.onnx, again.card) == (None, None, None)
+    for refused in (again, Fitted.load(out)):
+        assert "but a pilot found eps 0.02: mean cost 1.5e+06 in 40 real episodes" in repr(refused)
+        with pytest.raises(UserError, match=r"^budget 1e\+06: the logs suggest eps .*, but a pilot found eps 0\.02"):
+            refused.predict(np.zeros(7))
 
 
 def test_a_folder_that_learned_from_all_episodes_is_refused_by_name(logs: Path, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """A changed byte is noticed: weights, cards and calibrations carry hashes; what does not match is refused by name."""
 
 import json
+import re
 import shutil
-from dataclasses import replace
+import warnings
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,17 @@ from helpers.exported import leave_run
 
 from lspc import calibration, files
 from lspc.algos.base import Spec
+from lspc.calibration import fitted_q
+from lspc.calibration import run as calibration_run
 from lspc.calibration.certificate import run_pilot
+from lspc.calibration.choosing import RULES
 from lspc.data import Dataset
+from lspc.deploy.export import export
 from lspc.errors import UserError
 from lspc.fitting import Fitted
 from lspc.policy import load_policy
 from lspc.runs import Run, layout
+from lspc.version import __version__
 
 
 @pytest.fixture
@@ -95,6 +102,31 @@ def test_a_calibration_of_another_data_set_or_seed_is_refused(
     calibration.save(layout.policy_folder(finished, 0), found, guard_models(Spec.of(dataset)))
     with pytest.raises(UserError, match=r"calibration\.json: made for another data set or training seed"):
         load_policy(finished).for_budget(12)
+
+
+def test_a_calibration_by_other_rules_is_told_once(finished: Path, dataset: Dataset, tmp_path: Path) -> None:
+    add_calibration(finished, dataset, rules=RULES - 1)
+    told = (
+        rf"calibration\.json: made by other rules than this version's \({RULES - 1}, not {RULES}\).*`lspc calibrate`"
+    )
+    policy, seen = load_policy(finished), dataset.observations[0]
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            policy.act(seen, budget=12.0)
+            policy.act(seen, budget=12.0, budget_left=5.0, steps_left=5)
+            export(finished, tmp_path / "policy.onnx", budget=12.0)
+    (warning,) = [str(each.message) for each in heard if "rules" in str(each.message)]
+    assert re.search(told, warning)
+    assert "\n" not in warning
+
+
+def test_a_curve_by_other_rules_is_made_anew(finished: Path, dataset: Dataset) -> None:
+    settings = asdict(fitted_q.Config(updates=20))
+    for rules in (RULES, RULES - 1, 0):
+        made = add_calibration(finished, dataset, rules=rules, settings=settings, lspc_version=__version__)
+        found = calibration_run._find_stored(load_policy(finished), dataset, 20)
+        assert (found is not None and found.rules == made.rules) == (rules == RULES)
 
 
 def test_the_guards_networks_must_be_those_of_the_calibration(

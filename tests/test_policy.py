@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from helpers.calibrated import add_calibration
+from helpers.calibrated import add_calibration, with_tails
 
 from lspc import algos, files, policy
 from lspc.acting import Seen
@@ -174,6 +174,21 @@ def test_a_budget_takes_the_eps_chosen_for_it(calibrated_run: Path) -> None:
     again = load_policy(calibrated_run, restriction=0.5).act(OBSERVATIONS, np.random.default_rng(3))
     np.testing.assert_allclose(sampled, again, atol=1e-6)
     assert loaded.for_budget(12) is loaded.for_budget(12)  # chosen and compiled once
+
+
+def test_a_risk_takes_a_more_careful_eps_for_the_same_budget(calibrated_run: Path, dataset: Dataset) -> None:
+    add_calibration(calibrated_run, dataset, curve=with_tails())
+    loaded = load_policy(calibrated_run)
+    assert [loaded.choose(12.0, risk).restriction for risk in (None, 0.05)] == [0.5, 0.02]
+    at = {eps: load_policy(calibrated_run, restriction=eps).act(OBSERVATIONS) for eps in (0.02, 0.5)}
+    for _ in range(2):
+        np.testing.assert_allclose(loaded.act(OBSERVATIONS, budget=12.0), at[0.5], atol=1e-6)
+        np.testing.assert_allclose(loaded.act(OBSERVATIONS, budget=12.0, risk=0.05), at[0.02], atol=1e-6)
+        np.testing.assert_allclose(loaded.for_budget(12.0, 0.05).act(OBSERVATIONS), at[0.02], atol=1e-6)
+    with pytest.raises(UserError, match=r"^budget 8: no eps fits: .* may cost 9 in more than 5% of episodes"):
+        loaded.act(OBSERVATIONS, budget=8.0, risk=0.05)
+    with pytest.raises(UserError, match="give a budget too"):
+        loaded.act(OBSERVATIONS, risk=0.05)
 
 
 def test_a_budget_that_no_eps_keeps_is_refused(calibrated_run: Path) -> None:

@@ -46,7 +46,7 @@ class Fitted:
     policy: TrainedPolicy
     """LSPC-O, for every budget."""
     choice: Choice
-    """The budget, the eps chosen for it, the cost and reward estimated from the logs."""
+    """The budget, the eps chosen for it, the cost and reward estimated from the logs unless a pilot certified it."""
 
     @property
     def budget(self) -> float:
@@ -79,7 +79,7 @@ class Fitted:
         place = None if folder is None else _there(layout.certificate_path(folder, self.budget))
         if place is None:
             return None
-        certificate.read(place)  # which refuses one that was changed
+        certificate.load(place.parent, self.budget)  # which refuses one that was changed, or is of another policy
         return files.read_json(place)
 
     def act(self, observation: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
@@ -95,7 +95,7 @@ class Fitted:
         if asked is None:
             raise UserError(f"{folder}: it holds no finished `lspc fit`; run that again to continue")
         policy = load_policy(folder, seed=asked.seed)
-        return Fitted(Path(folder), policy, policy.calibration.choose(asked.budget))
+        return Fitted(Path(folder), policy, policy.choose(asked.budget))
 
     def __repr__(self) -> str:
         proved = ", certified" if self._is_certified() else ""
@@ -164,12 +164,15 @@ def fit(
         dataset, {out: resolved}, method=METHOD, seeds=(seed,), task=task, hold_out=HELD_OUT, on_progress=hear
     )
     on_stage("training", resolved.config.steps, resolved.config.steps, "finished")
-    calibrated = calibrate_run(
+    calibrate_run(
         out, training.fit_to_task(dataset, task), budgets=(budget,), seed=seed, updates=updates,
         on_stage=lambda what, done, total: on_stage("calibrating", done, total, what),
     )  # fmt: skip
-    (choice,) = calibrated.choices
-    if choice.restriction is not None:
+    policy = load_policy(out, seed=seed)
+    choice = policy.choose(budget)
+    if choice.restriction is None:
+        _forget_exported(out)
+    else:
         on_stage("exporting", 0, 1, MODEL)
         export(out, out / MODEL, budget=budget, seed=seed)
         on_stage("exporting", 1, 1, MODEL)
@@ -177,12 +180,18 @@ def fit(
     page.write([out], out / REPORT, film=False)
     files.write_json(out / DONE, asdict(_Asked(budget, seed)))
     on_stage("reporting", 1, 1, REPORT)
-    return Fitted(out, load_policy(out, seed=seed), choice)
+    return Fitted(out, policy, choice)
 
 
 def _forget_other_budget(out: Path, budget: float) -> None:
     """Remove the policy of another budget: where this one allows none, none may lie there."""
     asked = _read_asked(out)
     if asked is not None and asked.budget != budget:
-        for name in (DONE, MODEL, CARD):
-            (out / name).unlink(missing_ok=True)
+        (out / DONE).unlink(missing_ok=True)
+        _forget_exported(out)
+
+
+def _forget_exported(out: Path) -> None:
+    """Where no eps fits, no policy may lie there."""
+    for name in (MODEL, CARD):
+        (out / name).unlink(missing_ok=True)

@@ -28,7 +28,8 @@ from lspc.runs.layout import CARD, WEIGHTS, certificate_path, find_policy
 from lspc.runs.run import build_config
 
 if TYPE_CHECKING:
-    from lspc.calibration.choosing import Calibration
+    from lspc.calibration.certificate import Certificate
+    from lspc.calibration.choosing import Calibration, Choice
     from lspc.deploy.guard import Guard
 
 WEIGHTS_HASH = "weights_sha256"
@@ -108,7 +109,7 @@ class TrainedPolicy:
         spec = card["spec"]
         self.action_bounds = Bounds(tuple(spec.get("action_low", ())), tuple(spec.get("action_high", ())))
         """Of its actions, in the plant's units."""
-        self._for_budget: dict[float, TrainedPolicy] = {}
+        self._for_budget: dict[tuple[float, float | None], TrainedPolicy] = {}
         self.fallbacks = Counter[str]()
         """How often LSPC-S or zeros acted, because the action was not finite."""
 
@@ -141,6 +142,7 @@ class TrainedPolicy:
         rng: np.random.Generator | None = None,
         *,
         budget: float | None = None,
+        risk: float | None = None,
         budget_left: float | None = None,
         steps_left: int | None = None,
     ) -> np.ndarray:
@@ -149,14 +151,17 @@ class TrainedPolicy:
         It is in the plant's units: between the bounds that the data had.
 
         After `lspc calibrate`, `budget` asks for LSPC-O at the eps chosen for that cost of an episode (the one that
-        `lspc pilot` has certified, where it has); `budget_left`
-        and `steps_left` put the guard in charge, which falls back to LSPC-S when they do not suffice.
+        `lspc pilot` has certified, where it has; none that it has proved too costly). With a `risk`, such as 0.05,
+        only that share of episodes is estimated to exceed the budget at its eps. `budget_left` and `steps_left` put
+        the guard in charge, which falls back to LSPC-S when they do not suffice.
         """
         observation = self._checked(observation)
         if (budget, budget_left, steps_left) != (None, None, None):
             self._check_takes_budget()
+        if budget is None and risk is not None:
+            raise UserError("a risk is the chance of exceeding a budget: give a budget too")
         if budget is not None:
-            return self.for_budget(budget).act(observation, rng, budget_left=budget_left, steps_left=steps_left)
+            return self.for_budget(budget, risk).act(observation, rng, budget_left=budget_left, steps_left=steps_left)
         if budget_left is not None or steps_left is not None:
             if budget_left is None or steps_left is None or rng is not None:
                 raise UserError("the guard needs both budget_left and steps_left, and does not sample actions")
@@ -209,20 +214,18 @@ class TrainedPolicy:
         """LSPC-O with another eps."""
         return TrainedPolicy(self._lspc().at(restriction), self.variant, self.card, self.folder)
 
-    def for_budget(self, budget: float) -> "TrainedPolicy":
-        """LSPC-O with the eps that a pilot has certified for this budget, else with the calibration's choice."""
+    def for_budget(self, budget: float, risk: float | None = None) -> "TrainedPolicy":
+        """LSPC-O with the eps of `choose`; where that names none, an error says why."""
         self._check_takes_budget()
-        if budget not in self._for_budget:
-            restriction = self.certified(budget)
-            if restriction is None:
-                choice = self.calibration.choose(budget)
-                if choice.restriction is None:
-                    raise UserError(f"budget {budget:g}: {choice.why}")
-                restriction = choice.restriction
-            net = self._lspc().at(restriction)
-            self._for_budget[budget] = TrainedPolicy(net, net.variants[0], self.card, self.folder)
-            self._for_budget[budget].fallbacks = self.fallbacks
-        return self._for_budget[budget]
+        asked = budget, risk
+        if asked not in self._for_budget:
+            choice = self.choose(budget, risk)
+            if choice.restriction is None:
+                raise UserError(f"budget {budget:g}: {choice.why}")
+            net = self._lspc().at(choice.restriction)
+            self._for_budget[asked] = TrainedPolicy(net, net.variants[0], self.card, self.folder)
+            self._for_budget[asked].fallbacks = self.fallbacks
+        return self._for_budget[asked]
 
     def _check_takes_budget(self) -> None:
         if self.variant != self.net.variants[0]:
@@ -231,21 +234,40 @@ class TrainedPolicy:
                 "within one"
             )
 
-    def certified(self, budget: float) -> float | None:
-        """The eps that `lspc pilot` has certified for this budget, if it has."""
+    def choose(self, budget: float, risk: float | None = None) -> "Choice":
+        """The eps that a pilot has certified for this budget, else the calibration's choice.
+
+        That is refused where the pilot has proved this eps or a smaller one too costly. A pilot proves the mean cost:
+        with a `risk`, the chance that an episode may exceed the budget, the calibration chooses in any case.
+        """
+        piloted = self.piloted(budget)
+        if piloted and risk is None and (certified := piloted.choose()):
+            return certified
+        choice = self.calibration.choose(budget, risk)
+        return piloted.check(choice) if piloted else choice
+
+    def piloted(self, budget: float) -> "Certificate | None":
+        """What `lspc pilot` proved, or failed to prove, for this budget; none without a pilot."""
         if self.folder is None or not certificate_path(self.folder, budget).exists():
             return None
         from lspc.calibration import certificate
 
-        return certificate.load(self.folder, budget).restriction
+        return certificate.load(self.folder, budget)
+
+    def certified(self, budget: float) -> float | None:
+        """The eps that `lspc pilot` has certified for this budget, if it has."""
+        piloted = self.piloted(budget)
+        return piloted.restriction if piloted else None
 
     @cached_property
     def calibration(self) -> "Calibration":
-        """What `lspc calibrate` found."""
+        """What `lspc calibrate` found; what other rules than today's found is told with a warning."""
         self._lspc()
         if self.folder is None:
             raise UserError("a policy that was not loaded from a folder has no calibration")
-        return calibration.load(self.folder)
+        found = calibration.load(self.folder)
+        calibration.warn_of_other_rules(self.folder, found.rules)
+        return found
 
     @cached_property
     def guard(self) -> "Guard":

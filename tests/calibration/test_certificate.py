@@ -1,24 +1,28 @@
 """A run's certificate: from logs and from the simulator, what it carries, and what is refused."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.calibrated import add_calibration, finished_run
+from helpers.calibrated import add_calibration, finished_run, with_tails
 from helpers.data import small_dataset
 
 from lspc import algos, files, training
 from lspc.calibration import certificate
 from lspc.calibration.certificate import hash_weights, load, run_pilot
+from lspc.calibration.choosing import Choice
 from lspc.data import Dataset
 from lspc.deploy.export import export
 from lspc.errors import UserError
+from lspc.fitting import Fitted
 from lspc.policy import load_policy
 from lspc.report import gather
 from lspc.runs import Run
+from lspc.runs.layout import certificate_path
 from lspc.version import __version__
 
 pytestmark = pytest.mark.slow
@@ -76,20 +80,85 @@ def test_logs_become_a_certificate_beside_the_policy(run: Path, dataset: Dataset
 def test_a_budget_takes_the_certified_eps_before_the_calibrations(
     run: Path, dataset: Dataset, tmp_path: Path
 ) -> None:
-    """The calibration made by hand would take eps 0.5 for a budget of 12; where nothing was proved, it still does."""
+    """The calibration made by hand would take eps 0.5 for a budget of 12."""
     own = Path(shutil.copytree(run, tmp_path / "own"))
     add_calibration(own, dataset)
     seen = dataset.observations[:5]
     at = {eps: load_policy(own, restriction=eps).act(seen) for eps in (0.2, 0.5)}
-    run_pilot(own, 12.0, logs={0.2: recorded(own, dataset, 0.2, 30.0)})
-    np.testing.assert_array_equal(load_policy(own).act(seen, budget=12.0), at[0.5])
     run_pilot(own, 12.0, logs={0.2: recorded(own, dataset, 0.2, 1.0)})
     policy = load_policy(own)
     assert (policy.certified(12.0), policy.certified(13.0)) == (0.2, None)
     np.testing.assert_array_equal(policy.act(seen, budget=12.0), at[0.2])
     card = export(own, tmp_path / "policy.onnx", budget=12.0)[1].read_text()
-    assert "a cost of at most 12 per episode (eps 0.2, fixed in the file)" in card
+    assert "a mean cost of at most 12 per episode, certified by a pilot with real episodes (eps 0.2, fixed in" in card
     assert "Certificate from real episodes" in card
+
+
+def test_the_card_of_a_certified_eps_tells_no_estimate_that_is_doubted(
+    run: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    """Real episodes prove what the models could not tell: the calibration knows this eps, and doubts itself."""
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    run_pilot(own, 12.0, logs={0.02: recorded(own, dataset, 0.02, 1.0)})
+    for doubt in ("", "the models know nothing"):
+        add_calibration(own, dataset, doubt=doubt)
+        card = export(own, tmp_path / "policy.onnx", budget=12.0)[1].read_text()
+        assert ("| cost | 3 | at most 6 |" in card) == (not doubt)
+        assert ("Not estimated: the models know nothing." in card) == bool(doubt)
+        assert "Certificate from real episodes" in card
+
+
+def test_a_certificate_of_the_mean_does_not_speak_of_a_risk(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    """But an eps whose mean was proved too costly is refused with a risk too."""
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    add_calibration(own, dataset, curve=with_tails())
+    run_pilot(own, 12.0, logs={0.2: recorded(own, dataset, 0.2, 1.0)})
+    assert [load_policy(own).choose(12.0, risk).restriction for risk in (None, 0.05)] == [0.2, 0.02]
+    run_pilot(own, 12.0, logs={0.02: recorded(own, dataset, 0.02, 30.0)})
+    with pytest.raises(UserError, match=r"budget 12: the logs suggest eps 0\.02, but a pilot found eps 0\.02"):
+        load_policy(own).for_budget(12.0, 0.05)
+
+
+@pytest.mark.parametrize("eps", [0.2, 0.5])
+def test_an_eps_that_a_pilot_refuted_is_used_for_its_budget_by_nobody(
+    run: Path, dataset: Dataset, tmp_path: Path, eps: float
+) -> None:
+    """Nor is a larger one: the calibration's 0.5 falls with 0.2."""
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    add_calibration(own, dataset)
+    run_pilot(own, 12.0, logs={eps: recorded(own, dataset, eps, 30.0)})
+    policy = load_policy(own)
+    assert policy.certified(12.0) is None
+    told = rf"^budget 12: the logs suggest eps 0\.5, but a pilot found eps {eps:g}: mean cost 30 in \d+ real episodes"
+    asked: list[Callable[[], Any]] = [
+        lambda: policy.for_budget(12.0),
+        lambda: policy.act(dataset.observations[0], budget=12.0),
+        lambda: policy.act(dataset.observations[0], budget=12.0, budget_left=5.0, steps_left=5),
+        lambda: export(own, tmp_path / "policy.onnx", budget=12.0),
+        lambda: Fitted(own, policy, policy.choose(12.0)).predict(dataset.observations[0]),
+    ]
+    for ask in asked:
+        with pytest.raises(UserError, match=told) as refused:
+            ask()
+        assert "\n" not in str(refused.value)
+    assert not list(tmp_path.glob("policy*"))
+    assert policy.choose(20.0).restriction == 1.0  # of other budgets it says nothing
+
+
+@pytest.mark.parametrize(("eps", "cost"), [(1.0, 30.0), (0.2, 10.0)])
+def test_a_smaller_eps_than_the_refuted_stands_and_what_is_not_proved_refutes_nothing(
+    run: Path, dataset: Dataset, tmp_path: Path, eps: float, cost: float
+) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    add_calibration(own, dataset)
+    found, _ = run_pilot(own, 12.0, logs={eps: recorded(own, dataset, eps, cost)})
+    assert (found.restriction, found.too_costly is not None) == (None, eps == 1.0)
+    seen = dataset.observations[:5]
+    expected = load_policy(own, restriction=0.5).act(seen)
+    np.testing.assert_array_equal(load_policy(own).act(seen, budget=12.0), expected)
+    card = export(own, tmp_path / "policy.onnx", budget=12.0)[1].read_text()
+    assert f"No certificate for this eps: a pilot with real episodes (eps {eps:g}: " in card
+    assert f"found eps {eps:g}: mean cost {cost:g} in" in card
 
 
 def test_when_nothing_passes_it_says_so(run: Path, dataset: Dataset) -> None:
@@ -117,6 +186,39 @@ def test_a_certificate_is_of_these_weights_alone(run: Path, dataset: Dataset, tm
         load(other, 11)
 
 
+def test_a_certificate_is_of_its_budget_alone(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    _, path = run_pilot(own, 12.0, logs={0.5: recorded(own, dataset, 0.5, 1.0)})
+    copied = path.with_name("certificate-3.json")
+    shutil.copy(path, copied)
+    told = r"certificate-3\.json is for budget 12, not 3: delete it, or run `lspc pilot` for 3"
+    policy = load_policy(own)
+    asked: list[Callable[[], Any]] = [
+        lambda: load(path.parent, 3),
+        lambda: policy.for_budget(3.0),
+        lambda: policy.act(dataset.observations[0], budget=3.0),
+        lambda: export(own, tmp_path / "policy.onnx", budget=3.0),
+        lambda: Fitted(own, policy, Choice(3.0, 0.5, None, None, "")).certificate,
+    ]
+    for ask in asked:
+        with pytest.raises(UserError, match=told):
+            ask()
+    assert policy.certified(12.0) == 0.5
+    shown = [each["budget"] for each in gather.read_certificates(Run.open(own))]
+    assert shown.count(12.0) == 1
+
+
+def test_the_report_leaves_out_certificates_of_other_weights(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "own"))
+    found, path = run_pilot(own, 14.0, logs={0.5: recorded(own, dataset, 0.5, 1.0)})
+    shown = [each["budget"] for each in gather.read_certificates(Run.open(own))]
+    assert 14.0 in shown
+    certificate.save(path.parent, replace(found, weights="f" * 64))
+    assert [each["budget"] for each in gather.read_certificates(Run.open(own))] == [
+        budget for budget in shown if budget != 14.0
+    ]
+
+
 def test_a_stated_bound_counts_and_an_episode_beyond_it_is_an_error(run: Path, dataset: Dataset) -> None:
     cheap = {0.5: recorded(run, dataset, 0.5, 2.0)}
     assert run_pilot(run, 4.0, logs=cheap)[0].restriction is None
@@ -135,6 +237,23 @@ def test_actions_that_are_not_the_policys_are_mentioned(run: Path, dataset: Data
         run_pilot(run, 10.0, logs={0.5: replace(
             log, observations=log.observations[:, :3], next_observations=log.next_observations[:, :3]
         )})  # fmt: skip
+
+
+def test_episodes_that_were_all_cut_alike_prove_nothing(run: Path, dataset: Dataset) -> None:
+    """Each would go on to cost more: the policy's episodes have 50 steps."""
+    log = recorded(run, dataset, 0.5, 1.0)
+    first = np.arange(log.transitions) % 50 < 5
+    last = np.arange(log.transitions) % 50 == 4
+    short = {
+        name: getattr(log, name)[first]
+        for name in ("observations", "actions", "rewards", "costs", "next_observations")
+    }
+    ends = {"terminated": np.zeros(first.sum(), bool), "truncated": last[first]}
+    with pytest.raises(UserError, match=r"20 of 20 episodes were cut before the 50 steps of a whole one"):
+        run_pilot(run, 13.0, logs={0.5: replace(log, **short, **ends)})
+    assert not certificate_path(run / "policy" / "seed-0", 13.0).exists()
+    whole = replace(log, **short, terminated=last[first], truncated=np.zeros(first.sum(), bool))
+    assert run_pilot(run, 13.0, logs={0.5: whole})[0].restriction == 0.5
 
 
 def test_which_eps_are_proposed(run: Path, dataset: Dataset) -> None:

@@ -1,13 +1,15 @@
 """Policies of several runs judged by the same models."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.calibrated import SMALL_DYNAMICS, finished_run
 from helpers.data import small_dataset
 
-from lspc import algos, training
+from lspc import algos, api, training
+from lspc.calibration import comparing
 from lspc.calibration.choosing import Estimate
 from lspc.calibration.comparing import choose_policy, estimate_policies, mark_fitting
 from lspc.calibration.families import PolicyFamily
@@ -79,6 +81,29 @@ def test_the_best_that_fits_is_chosen(dataset: Dataset, runs: list[Path]) -> Non
     assert found.chosen == max(found.candidates, key=lambda each: each.reward.mean)
     assert "an estimate, best of" in found.why
     assert {each.run for each in found.candidates} == {"lspc", "bc"}
+
+
+@pytest.mark.parametrize("shares", [(0.2, 0.2), (0.1, 0.2), (0.0, 0.2)])
+def test_only_what_is_held_out_from_all_runs_is_held_out(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shares: tuple[float, float]
+) -> None:
+    """Tenths and fifths of the episodes are chosen anew, so that what one run has not seen the other has."""
+    settings: dict[str, Any] = {"algo": "bc", "steps": 2, "batch_size": 32, "hidden": (8, 8)}
+    made = [
+        api.train(dataset, tmp_path / str(number), hold_out=share, **settings) for number, share in enumerate(shares)
+    ]
+    asked, heard = list[float](), list[str]()
+
+    def hear(*_: Any, held_out: float, **options: Any) -> OffPolicyEvaluator:
+        asked.append(held_out)
+        raise UserError("no need to go on")
+
+    monkeypatch.setattr(comparing, "fit_evaluator", hear)
+    with pytest.raises(UserError, match="no need to go on"):
+        choose_policy(made, 10.0, dataset, on_warning=heard.append)
+    assert asked == [0.2 if shares == (0.2, 0.2) else 0.0]
+    told = [f"held out different shares of the episodes ({shares[0]:g}, {shares[1]:g})"] if asked == [0.0] else []
+    assert [known in line and "\n" not in line for line, known in zip(heard, told, strict=True)] == [True] * len(told)
 
 
 def test_other_data_and_no_runs_are_refused(dataset: Dataset, runs: list[Path], tmp_path: Path) -> None:

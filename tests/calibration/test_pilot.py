@@ -144,16 +144,17 @@ def recorded(costs: list[float], steps: int = 3, *, ended: bool = False) -> Data
 
 
 def test_recorded_episodes_come_in_their_order() -> None:
-    tried = pilot.try_logs({0.5: recorded([1.0, 2.0, 4.0]), 1.0: recorded([8.0])})
+    tried = pilot.try_logs({0.5: recorded([1.0, 2.0, 4.0]), 1.0: recorded([8.0])}, 3)
     assert [trial.cost for trial in tried(0.5, 0, 2)] == [1.0, 2.0]
     assert tried(0.5, 2, 5) == [Trial(4.0, 7.0)]
     assert tried(1.0, 1, 5) == []
 
 
 def test_an_episode_that_was_cut_is_refused_and_one_that_ended_is_not() -> None:
-    with pytest.raises(UserError, match="episode 0 was cut after 2 of 3 steps, so its whole cost is not known"):
-        pilot.try_logs({0.5: recorded([1.0]), 1.0: recorded([1.0, 1.0], steps=2)})
-    assert pilot.try_logs({0.5: recorded([1.0]), 1.0: recorded([1.0], steps=2, ended=True)})(1.0, 0, 1)
+    cut = r"2 of 2 episodes were cut before the 3 steps of a whole one \(the first, episode 0, after 2\)"
+    with pytest.raises(UserError, match=cut):
+        pilot.try_logs({0.5: recorded([1.0]), 1.0: recorded([1.0, 1.0], steps=2)}, 3)
+    assert pilot.try_logs({0.5: recorded([1.0]), 1.0: recorded([1.0], steps=2, ended=True)}, 3)(1.0, 0, 1)
 
 
 @pytest.mark.slow

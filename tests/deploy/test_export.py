@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from helpers.calibrated import add_calibration, finished_run, observations
+from helpers.calibrated import add_calibration, finished_run, observations, with_tails
 from helpers.exported import FEED_FORWARD, leave_run, open_session
 from helpers.made_runs import make_record
 
@@ -99,7 +99,7 @@ def test_the_card_of_a_budget(run: Path, dataset: Dataset, tmp_path: Path) -> No
     assert "pipeline_tag: reinforcement-learning" in head
     assert "- BallRun" in head
     assert "# LSPC policy for BallRun" in body
-    assert "a cost of at most 12 per episode (eps 0.5, fixed in the file)" in body
+    assert "for a mean cost of at most 12 per episode, estimated from logs (eps 0.5, fixed in the file)" in body
     assert "| cost | 6 | at most 12 | not measured |" in body
     assert "| reward | 50 | 45 to 55 | not measured |" in body
     assert "20 logged episodes, 1,000 steps" in body
@@ -107,6 +107,21 @@ def test_the_card_of_a_budget(run: Path, dataset: Dataset, tmp_path: Path) -> No
     assert "It has not been tried in a simulator" in body
     assert '"mine.onnx"' in body
     assert "eps" not in body.partition("```python")[2].partition("```")[0]
+
+
+def test_a_risk_fixes_another_eps_and_the_card_says_so(run: Path, dataset: Dataset, tmp_path: Path) -> None:
+    add_calibration(run, dataset, curve=with_tails())
+    model, card = export(run, tmp_path / "policy.onnx", budget=12, risk=0.05)
+    assert (facts(model)["eps"], facts(model)["budget"], facts(model)["risk"]) == ("0.02", "12", "0.05")
+    told = card.read_text()
+    assert "for at most 5% of episodes that cost more than 12, estimated from logs (eps 0.02, fixed" in told
+    assert "| cost that 5% of episodes exceed | | at most 9 | |" in told
+    assert "in all but 5% of episodes" in told
+    assert "on average over episodes" not in told
+    assert "risk" not in facts(export(run, tmp_path / "mean.onnx", budget=12)[0])
+    with pytest.raises(UserError, match="--risk is the chance of exceeding a budget: add --budget"):
+        export(run, tmp_path / "none.onnx", risk=0.05)
+    assert not (tmp_path / "none.onnx").exists()
 
 
 def test_the_card_knows_what_was_measured_at_its_eps(run: Path, tmp_path: Path) -> None:

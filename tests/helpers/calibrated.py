@@ -1,7 +1,7 @@
 """Calibrations made by hand, whose choices are known in the head, and small policies to go with them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from lspc import algos, calibration, training
 from lspc.algos.base import Spec
 from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import dynamics, ensemble, fitted_q
-from lspc.calibration.choosing import Calibration, Point
+from lspc.calibration.choosing import RISKS, RULES, Calibration, Point
 from lspc.calibration.familiarity import LANDMARKS
 from lspc.calibration.margins import Margin, Replay
 from lspc.calibration.storage import GuardModels
@@ -51,8 +51,14 @@ def made(**changes: Any) -> Calibration:
         "reward_margin": Margin(share=0.1, unit=1.0),
         "episode_costs": tuple(float(cost) for cost in range(50)),
         "familiar_within": 100.0,
+        "rules": RULES,
     }
     return Calibration(**(values | changes))
+
+
+def with_tails() -> tuple[Point, ...]:
+    """The same curve where few episodes cost half more than the mean's bound: by risk, budget 12 takes eps 0.02."""
+    return tuple(replace(p, tails={f"{risk:g}": 1.5 * p.cost.high for risk in RISKS}) for p in made().curve)
 
 
 def constant_fitted_q(spec: Spec, costs: Sequence[float], horizon: int = HORIZON) -> fitted_q.FittedQ:

@@ -64,6 +64,14 @@ def test_runs_are_found_however_deep(tmp_path: Path) -> None:
     assert layout.find_runs(tmp_path) == [tmp_path / "a", tmp_path / "a" / "deep", tmp_path / "b"]
 
 
+def test_each_budget_has_a_certificate_of_its_own(tmp_path: Path) -> None:
+    names = {12.0: "12", 12.5: "12.5", 1e6: "1e+06", 1234567.0: "1234567.0", 1234568.0: "1234568.0"}
+    for budget, name in names.items():
+        assert layout.certificate_path(tmp_path, budget).name == f"certificate-{name}.json"
+    close = 0.1 + 0.2, 0.3, 12.0000001, 12.0
+    assert len({layout.certificate_path(tmp_path, budget) for budget in close}) == len(close)
+
+
 def test_calibrations_are_found_beside_the_policies_and_where_they_once_were(tmp_path: Path) -> None:
     assert layout.calibration_paths(tmp_path) == []
     places = [tmp_path, *(layout.policy_folder(tmp_path, seed) for seed in (0, 1))]

@@ -2,7 +2,7 @@
 
 from lspc.calibration.choosing import Calibration, Choice
 from lspc.calibration.pipeline import calibrate, calibrate_policy
-from lspc.calibration.storage import FILE, GuardModels, load, load_guard_models, save
+from lspc.calibration.storage import FILE, GuardModels, load, load_guard_models, save, warn_of_other_rules
 
 __all__ = [
     "FILE",
@@ -14,4 +14,5 @@ __all__ = [
     "load",
     "load_guard_models",
     "save",
+    "warn_of_other_rules",
 ]

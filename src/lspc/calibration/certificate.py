@@ -11,6 +11,7 @@ from lspc import files
 from lspc.algos.lspc import LspcPolicy
 from lspc.algos.parts.admission import restriction_for
 from lspc.calibration import pilot, storage
+from lspc.calibration.choosing import Choice
 from lspc.calibration.families import LspcFamily
 from lspc.calibration.pilot import Claim, Stage, Trial
 from lspc.data import Dataset
@@ -60,6 +61,29 @@ class Certificate:
         """Real episodes at the certified eps."""
         return next((len(stage.costs) for stage in self.stages if stage.restriction == self.restriction), 0)
 
+    @property
+    def too_costly(self) -> Stage | None:
+        """The smallest eps that was proved to cost more than the budget: none from there upward may be used."""
+        return min((s for s in self.stages if s.too_costly), key=lambda stage: stage.restriction, default=None)
+
+    def choose(self) -> Choice | None:
+        """The certified eps; none where nothing was proved."""
+        if self.restriction is None:
+            return None
+        why = f"eps {self.restriction:.3g}: certified with {self.episodes} real episodes"
+        return Choice(self.claim.budget, self.restriction, None, None, why, certified=True)
+
+    def check(self, choice: Choice) -> Choice:
+        """The calibration's choice, refused if this eps or a smaller one was proved too costly."""
+        refuted = self.too_costly
+        if refuted is None or choice.restriction is None or choice.restriction < refuted.restriction:
+            return choice
+        return Choice(
+            choice.budget, None, None, None,
+            f"the logs suggest eps {choice.restriction:.3g}, but a pilot found {refuted.explain(self.claim)}; deploy "
+            "LSPC-S, raise the budget, or certify a smaller eps with `lspc pilot`",
+        )  # fmt: skip
+
     def explain(self) -> str:
         """The whole of it in plain words; the last line is what it comes to."""
         claim = self.claim
@@ -89,15 +113,26 @@ def save(folder: Path, certificate: Certificate) -> Path:
 
 
 def load(folder: str | Path, budget: float) -> Certificate:
-    """The certificate of a policy for a budget; refused if the weights have changed since."""
+    """The certificate of a policy for a budget; refused if it is of another one, or of other weights."""
     folder = Path(folder)
     path = layout.certificate_path(folder, budget)
     if not path.exists():
         raise UserError(f"{folder} has no certificate for budget {budget:g}: run `lspc pilot` on its run first")
     certificate = read(path)
+    if certificate.claim.budget != budget:
+        told, asked = (layout.spell_budget(each) for each in (certificate.claim.budget, budget))
+        raise UserError(f"{path} is for budget {told}, not {asked}: delete it, or run `lspc pilot` for {asked}")
     if certificate.weights != hash_weights(folder):
         raise UserError(f"{path} is for other weights than {layout.WEIGHTS} beside it: run `lspc pilot` again")
     return certificate
+
+
+def belongs(path: Path, certificate: Certificate) -> bool:
+    """Whether it speaks of the policy beside it, for the budget that its file is named after."""
+    folder = path.parent
+    if path != layout.certificate_path(folder, certificate.claim.budget) or not (folder / layout.WEIGHTS).exists():
+        return False
+    return certificate.weights == hash_weights(folder)
 
 
 def read(path: Path) -> Certificate:
@@ -151,7 +186,7 @@ def run_pilot(
     if logs:
         notes = [_compare_actions(policy, restriction, logs[restriction]) for restriction in wanted]
         plan = {eps: len(log.episodes) for eps, log in logs.items()}
-        stages = pilot.run_sequence(claim, plan, pilot.try_logs(logs), batch=max(plan.values()))
+        stages = pilot.run_sequence(claim, plan, pilot.try_logs(logs, steps), batch=max(plan.values()))
         source = "; ".join(f"eps {eps:g}: {logs[eps].source} ({logs[eps].fingerprint[:16]})" for eps in wanted)
     else:
         assert simulated is not None

@@ -6,7 +6,7 @@ beyond a gap may fit by luck, and the more one tries the likelier that is.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -18,6 +18,8 @@ from lspc.runs.statistics import Interval
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Chances of an episode above the budget that a choice can be made by."""
+RULES = 12
+"""Of predicting and choosing. Raise it whenever what is said of the same data changes: curves are then made anew."""
 FEWEST_NEAR = 10
 """Episodes near a budget below which the data cannot say what it takes to keep it."""
 
@@ -78,7 +80,14 @@ class Choice:
     restriction: float | None
     cost: Interval | None
     reward: Interval | None
+    """Estimated from logs; none where no eps was chosen by them."""
     why: str
+    certified: bool = False
+    """Whether a pilot's real episodes have proved that this eps keeps the budget."""
+    risk: float | None = None
+    """The share of episodes that may exceed the budget; none where it is for the mean."""
+    tail: float | None = None
+    """Upper bound of the cost that this share of episodes exceeds."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,8 @@ class Calibration:
     """What made it; nothing before 0.3."""
     doubt: str = ""
     """Why no eps can be chosen for any budget; nothing where one can."""
+    rules: int = 0
+    """`RULES` when it was made; 0 before they were counted."""
 
     def __repr__(self) -> str:
         low, high = self.curve[0], self.curve[-1]
@@ -147,7 +158,8 @@ class Calibration:
             why += f"; beyond eps {fitting[-1].restriction:.3g} it leaves what the data show"
         elif best is not fitting[-1]:
             why += f"; eps up to {fitting[-1].restriction:.3g} fit, and are predicted to earn less"
-        return Choice(budget, best.restriction, best.cost, best.reward, why)
+        choice = Choice(budget, best.restriction, best.cost, best.reward, why)
+        return choice if risk is None else replace(choice, risk=round_risk(risk), tail=best.bound(risk))
 
 
 def explain_lack(episode_costs: Sequence[float], budget: float, unit: float) -> str:

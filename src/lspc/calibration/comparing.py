@@ -79,7 +79,7 @@ def choose_policy(
     if data.fingerprint != opened[0].dataset.fingerprint:
         raise UserError(f"{data.source} is not the data that the runs learned from: their fingerprints differ")
     evaluator = fit_evaluator(
-        data.scale_actions(), held_out=min(run.dataset.held_out for run in opened),
+        data.scale_actions(), held_out=_find_held_out(opened, on_warning),
         config=dynamics.Config(updates=updates), on_progress=on_progress,
     )  # fmt: skip
     lacking = evaluator.doubt or explain_lack(data.cost_returns.tolist(), budget, evaluator.cost_margin.unit)
@@ -88,6 +88,18 @@ def choose_policy(
     fitting = [candidate for candidate in candidates if candidate.fits]
     best = None if lacking else max(fitting, key=lambda candidate: candidate.reward.mean, default=None)
     return Comparison(budget, best, candidates, lacking or explain(best, candidates))
+
+
+def _find_held_out(runs: Sequence[Run], on_warning: Callable[[str], None]) -> float:
+    """The share of episodes that none of the runs has seen: another share is of other episodes, not of more."""
+    shares = sorted({run.dataset.held_out for run in runs})
+    if len(shares) == 1:
+        return shares[0]
+    on_warning(
+        f"the runs held out different shares of the episodes ({', '.join(f'{share:g}' for share in shares)}), so "
+        "none are held out here: the models are checked on episodes that policies have learned from"
+    )
+    return 0.0
 
 
 def estimate_policies(evaluator: OffPolicyEvaluator, policy: TrainedPolicy, name: str) -> list[Candidate]:

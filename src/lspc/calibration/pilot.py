@@ -203,16 +203,19 @@ def parse_logs(written: Sequence[str]) -> dict[float, Path]:
     return logs
 
 
-def try_logs(logs: Mapping[float, Dataset]) -> TryEpisodes:
-    """Episodes that were recorded elsewhere, in the order they were recorded, by the eps they were run with."""
-    longest = max(int(log.lengths.max()) for log in logs.values())
+def try_logs(logs: Mapping[float, Dataset], horizon: int) -> TryEpisodes:
+    """Episodes that were recorded elsewhere, in the order they were recorded, by the eps they were run with.
+
+    A whole one ends in a terminal state or after `horizon` steps.
+    """
     for log in logs.values():
         ends = np.array([episode.stop - 1 for episode in log.episodes])
-        cut = np.flatnonzero((log.lengths < longest) & ~log.terminated[ends])
+        cut = np.flatnonzero((log.lengths < horizon) & ~log.terminated[ends])
         if len(cut):
             raise UserError(
-                f"{log.source}: episode {cut[0]} was cut after {log.lengths[cut[0]]} of {longest} steps, so its "
-                "whole cost is not known; leave it out, or mark it terminated if that is where it ended"
+                f"{log.source}: {len(cut)} of {len(ends)} episodes were cut before the {horizon} steps of a whole one"
+                f" (the first, episode {cut[0]}, after {log.lengths[cut[0]]}), so their whole cost is not known; "
+                "leave them out, or mark them terminated if that is where they ended"
             )
 
     def try_episodes(restriction: float, first: int, count: int) -> list[Trial]:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from lspc.algos.lspc import LspcPolicy
 from lspc.calibration import closed_loop, dynamics, fitted_q, storage
-from lspc.calibration.choosing import FEWEST_NEAR, RISKS, Calibration, Estimate, Point
+from lspc.calibration.choosing import FEWEST_NEAR, RISKS, RULES, Calibration, Estimate, Point
 from lspc.calibration.familiarity import choose_landmarks
 from lspc.calibration.families import LspcFamily, PolicyFamily
 from lspc.calibration.margins import (
@@ -189,7 +189,7 @@ def calibrate(
     calibration = Calibration(
         training_seed, dataset.fingerprint, 0.9, horizon, seed, asdict(q_config), curve, evaluator.replays,
         evaluator.cost_margin, evaluator.reward_margin, tuple(np.sort(dataset.cost_returns).tolist()), limit,
-        __version__, evaluator.doubt,
+        __version__, evaluator.doubt, RULES,
     )  # fmt: skip
     return calibration, GuardModels(q_ensemble, jnp.asarray(landmarks))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lspc import files, lanes
 from lspc.calibration import check, dynamics, fitted_q, storage
-from lspc.calibration.choosing import Calibration, Choice, check_budget, round_risk
+from lspc.calibration.choosing import RULES, Calibration, Choice, check_budget, round_risk
 from lspc.calibration.pipeline import calibrate_policy
 from lspc.data import Dataset, cost_warning
 from lspc.errors import UserError
@@ -50,7 +50,8 @@ def calibrate_run(
 
     A budget is kept by the mean cost of an episode; with a `risk`, by all episodes but so many.
     `dataset` must be the one the run learned from; it is looked for where the run found it unless given. The curve
-    does not depend on the budgets: one beside the policy, made by this version with as many updates, is used again.
+    does not depend on the budgets: one beside the policy, made by this version's rules with as many updates, is used
+    again.
     `on_warning` hears what is odd about data that were looked for.
     """
     for budget in budgets:
@@ -92,7 +93,7 @@ def _find_stored(policy: TrainedPolicy, dataset: Dataset | None, updates: int) -
     except UserError:  # none, or one of another policy or version
         return None
     wanted = files.as_json(asdict(fitted_q.Config(updates=updates)))
-    as_now = found.lspc_version == __version__ and files.as_json(found.settings) == wanted
+    as_now = (found.lspc_version, found.rules, files.as_json(found.settings)) == (__version__, RULES, wanted)
     return found if as_now else None
 
 

@@ -1,6 +1,8 @@
 """A calibration on disk, beside the policy it speaks of: calibration.json, and the networks that the guard needs."""
 
+import warnings
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from jaxtyping import Array, Float
 from lspc import checkpoints, files
 from lspc.algos.base import Spec
 from lspc.calibration import fitted_q
-from lspc.calibration.choosing import Calibration, Point
+from lspc.calibration.choosing import RULES, Calibration, Point
 from lspc.calibration.familiarity import LANDMARKS
 from lspc.calibration.margins import Margin, Replay
 from lspc.errors import UserError
@@ -82,6 +84,17 @@ def load(folder: str | Path) -> Calibration:
         return Calibration(**parts)
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: not a calibration that this version of lspc can read ({error})") from error
+
+
+@cache
+def warn_of_other_rules(folder: Path, rules: int) -> None:
+    """Say, once for a folder, that its calibration was made by other rules than today's, if it was."""
+    if rules != RULES:
+        warnings.warn(
+            f"{folder / FILE}: made by other rules than this version's ({rules}, not {RULES}), which may answer "
+            f"otherwise; {AGAIN}",
+            stacklevel=4,
+        )
 
 
 def _read_margin(values: dict[str, Any]) -> Margin:

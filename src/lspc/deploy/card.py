@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lspc import algos, files
 from lspc.algos.lspc import LspcPolicy
-from lspc.runs import layout
 from lspc.version import __version__
 
 if TYPE_CHECKING:
-    from lspc.calibration.choosing import Calibration, Choice
+    from lspc.calibration.choosing import Calibration, Choice, Point
     from lspc.policy import TrainedPolicy
 
 
@@ -78,20 +77,25 @@ def _title(exported: Exported) -> str:
 def _eps(exported: Exported) -> str:
     if exported.choice is None:
         return "with eps, the restriction, as an input"
-    budget, eps = exported.choice.budget, exported.choice.restriction
-    return f"for a cost of at most {budget:g} per episode (eps {eps:.3g}, fixed in the file)"
+    budget, eps, risk = exported.choice.budget, exported.choice.restriction, exported.choice.risk
+    known = "certified by a pilot with real episodes" if exported.choice.certified else "estimated from logs"
+    aim = f"for a mean cost of at most {budget:g} per episode"
+    if risk is not None:
+        aim = f"for at most {risk:.0%} of episodes that cost more than {budget:g}"
+    return f"{aim}, {known} (eps {eps:.3g}, fixed in the file)"
 
 
 def _expected(exported: Exported) -> str:
     calibration, choice, measured = exported.calibration, exported.choice, exported.measured
-    lines = ["## What to expect", ""]
-    if choice and choice.cost and choice.reward and calibration:
+    lines, point = ["## What to expect", ""], _find_estimate(calibration, choice)
+    if point and calibration:
         lines += [
             "| of an episode | estimate from logs | bound | measured |",
             "|---|---|---|---|",
-            f"| cost | {choice.cost.mean:.3g} | at most {choice.cost.high:.3g} | {_told(measured, 'cost')} |",
-            f"| reward | {choice.reward.mean:.4g} | {choice.reward.low:.4g} to {choice.reward.high:.4g} | "
+            f"| cost | {point.cost.mean:.3g} | at most {point.cost.high:.3g} | {_told(measured, 'cost')} |",
+            f"| reward | {point.reward.mean:.4g} | {point.reward.low:.4g} to {point.reward.high:.4g} | "
             f"{_told(measured, 'reward')} |",
+            *_tail(choice),
             "",
             f"Estimates from logs: by dynamics models learned from the data and checked on held-out episodes. "
             f"Bounds are meant to hold {calibration.confidence:.0%} of the time; nothing guarantees it.",
@@ -103,25 +107,39 @@ def _expected(exported: Exported) -> str:
             "Neither predicted (`lspc calibrate`) nor measured" if exported.has_safe_action else "Not measured"
         )
         lines.append(f"{predicted} (`lspc evaluate`) yet.")
-    lines += _certified(exported)
+    lines += _piloted(exported)
     if measured:
         lines += [_measured(exported, measured)] if lines[-1] == "" else ["", _measured(exported, measured)]
     return "\n".join(lines)
 
 
-def _certified(exported: Exported) -> list[str]:
-    """What `lspc pilot` proved of this eps for this budget, if it did."""
-    folder, choice = exported.policy.folder, exported.choice
-    if folder is None or choice is None or not layout.certificate_path(folder, choice.budget).exists():
+def _tail(choice: "Choice | None") -> list[str]:
+    """The row of single episodes, where they were asked for."""
+    if choice is None or choice.risk is None or choice.tail is None:
         return []
-    from lspc.calibration import certificate
+    return [f"| cost that {choice.risk:.0%} of episodes exceed | | at most {choice.tail:.3g} | |"]
 
-    found = certificate.load(folder, choice.budget)
+
+def _find_estimate(calibration: "Calibration | None", choice: "Choice | None") -> "Point | None":
+    """Of the eps in the file, where the calibration has one that it does not doubt."""
+    if calibration is None or choice is None or calibration.doubt:
+        return None
+    return next((point for point in calibration.curve if point.restriction == choice.restriction), None)
+
+
+def _piloted(exported: Exported) -> list[str]:
+    """What `lspc pilot` proved of this eps for this budget, or that it proved nothing of it."""
+    choice = exported.choice
+    found = exported.policy.piloted(choice.budget) if choice else None
+    if found is None or choice is None:
+        return []
     proved = [stage for stage in found.stages if stage.passed and stage.restriction == choice.restriction]
-    return [
-        "",
-        *(f"Certificate from real episodes ({found.source}): {stage.explain(found.claim)}." for stage in proved),
-    ]
+    if proved:
+        told = [f"Certificate from real episodes ({found.source}): {stage.explain(found.claim)}." for stage in proved]
+    else:
+        tried = "; ".join(stage.explain(found.claim) for stage in found.stages)
+        told = [f"No certificate for this eps: a pilot with real episodes ({found.source}) found {tried}."]
+    return ["", *told]
 
 
 def _measured(exported: Exported, measured: dict[str, float]) -> str:
@@ -198,7 +216,7 @@ def _limits(exported: Exported) -> str:
         "- The graph does not refuse NaN: check observations before.",
         "- It was trained for no budget: what an episode costs was left to the method and the data."
         if exported.trained_budget is None and not exported.has_eps
-        else "- A budget is kept on average over episodes, not in each of them.",
+        else _keeps(exported.choice),
     ]
     if exported.has_eps and exported.choice is None:
         trained = exported.policy.card["config"]["restriction_range"]
@@ -209,3 +227,11 @@ def _limits(exported: Exported) -> str:
     if exported.measured is None:
         lines.append("- It has not been tried in a simulator.")
     return "\n".join(lines)
+
+
+def _keeps(choice: "Choice | None") -> str:
+    if choice is None or choice.risk is None:
+        return "- A budget is kept on average over episodes, not in each of them."
+    return (
+        f"- The budget is kept, as far as logs tell, in all but {choice.risk:.0%} of episodes, not in each of them."
+    )

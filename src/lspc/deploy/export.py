@@ -18,19 +18,27 @@ from lspc.version import __version__
 
 
 def export(
-    run: str | Path, out: str | Path, *, budget: float | None = None, seed: int | None = None
+    run: str | Path,
+    out: str | Path,
+    *,
+    budget: float | None = None,
+    risk: float | None = None,
+    seed: int | None = None,
 ) -> tuple[Path, Path]:
     """Write the policy of `run` to `out` (.onnx) and its card beside it; returns both paths.
 
     With a budget, the eps that a pilot has certified for it, or else that LSPC's calibration chose, is fixed inside
-    the file; without, it is an input.
+    the file; without, it is an input. With a `risk` too, the calibration's choice bounds the share of episodes that
+    exceed the budget instead of their mean.
     """
+    if risk is not None and budget is None:
+        raise UserError("--risk is the chance of exceeding a budget: add --budget")
     run, out = Path(run), Path(out)
     if out.suffix != ".onnx":
         raise UserError(f"{out}: name a file that ends in .onnx")
     policy = load_policy(run, seed=seed)
     _check_exportable(run, policy, budget)
-    choice = None if budget is None else _choose(policy, budget)
+    choice = None if budget is None else policy.choose(budget, risk)
     if choice is not None:
         if choice.restriction is None:
             raise UserError(f"budget {budget:g}: {choice.why}")
@@ -56,18 +64,6 @@ def require_onnx() -> ModuleType:
     except ImportError as error:
         raise UserError("onnx is not installed: pip install 'lspc[deploy]'") from error
     return onnx_policies
-
-
-def _choose(policy: TrainedPolicy, budget: float) -> Choice:
-    """What was certified with real episodes, with the calibration's estimate of it; else its choice."""
-    certified = policy.certified(budget)
-    if certified is None:
-        return policy.calibration.choose(budget)
-    known = policy.folder is not None and (policy.folder / layout.CALIBRATION).exists()
-    curve = policy.calibration.curve if known else ()
-    point = next((point for point in curve if point.restriction == certified), None)
-    told = (point.cost, point.reward) if point else (None, None)
-    return Choice(budget, certified, *told, f"eps {certified:.3g}: certified with real episodes")
 
 
 def _check_exportable(run: Path, policy: TrainedPolicy, budget: float | None) -> None:
@@ -101,6 +97,8 @@ def _facts(policy: TrainedPolicy, name: str, choice: Choice | None) -> dict[str,
         facts["eps"] = f"{float(policy.net.restriction):g}"
         facts["eps_range"] = json.dumps(policy.net.config.restriction_range)
     budget = choice.budget if choice else policy.card["config"].get("budget")
+    if choice and choice.risk is not None:
+        facts["risk"] = f"{choice.risk:g}"
     return facts if budget is None else {**facts, "budget": f"{budget:g}"}
 
 

@@ -168,10 +168,12 @@ def least_budget(episode_costs: Sequence[float], unit: float) -> float:
 
 
 def read_certificates(run: Run) -> list[Part]:
-    """What `lspc pilot` proved, or failed to prove, for each budget."""
+    """What `lspc pilot` proved, or failed to prove, of the policies that are there, for each budget."""
     found = []
     for path in layout.certificate_paths(run.path):
         made = certificate.read(path)
+        if not certificate.belongs(path, made):
+            continue
         found.append({
             "run": run.name,
             "task": run.task,

@@ -205,21 +205,18 @@ def _interval(interval: "Interval") -> str:
 def calibration_table(
     found: "Calibration", choices: "Sequence[Choice]", verified: "Verification | None" = None
 ) -> Group:
-    """One row for each budget, and below them why none was chosen, where none was."""
+    """One row for each budget, and below them why none was chosen, or that a pilot certified it."""
     table = Table(title="eps for a cost budget: estimates from logs", box=box.SIMPLE_HEAD, padding=(0, 1))
     names = ["budget", "eps", "predicted cost", "predicted reward"]
     for name in [*names, "true cost", "best eps", "reward lost"] if verified else names:
         table.add_column(name, justify="right")
     for number, choice in enumerate(choices):
-        if choice.cost is None or choice.reward is None:
-            row = [f"{choice.budget:g}", "none", "-", "-"]
-        else:
-            row = [
-                f"{choice.budget:g}",
-                f"{choice.restriction:.2f}",
-                _at_most(choice.cost),
-                _estimate(choice.reward),
-            ]
+        row = [
+            f"{choice.budget:g}",
+            "none" if choice.restriction is None else f"{choice.restriction:.2f}",
+            _at_most(choice.cost) + _tail(choice) if choice.cost else "-",
+            _estimate(choice.reward) if choice.reward else "-",
+        ]
         if verified:
             verdict = verified.verdicts[number]
             row += [
@@ -236,6 +233,8 @@ def calibration_table(
         f"{len(found.replays)} groups that cost {min(r.cost for r in found.replays):.1f} to "
         f"{max(r.cost for r in found.replays):.1f} per episode, predictions were off by at most {off:.1f}."
     )
+    if risk := next((choice.risk for choice in choices if choice.risk is not None), None):
+        caption += f" {1 - risk:.0%}: the most that all but {risk:.0%} of episodes cost, an estimate too."
     if verified:
         caption += (
             f" In the simulator ({verified.episodes} episodes each) {verified.cost_coverage:.0%} of the "
@@ -244,12 +243,25 @@ def calibration_table(
             "Best eps, reward lost: against choosing with the simulator."
         )
     table.caption = caption
-    refused = [choice for choice in choices if choice.restriction is None]
-    return Group(table, *(Text(f"Budget {each.budget:g}: {visible(each.why)}.", "yellow") for each in refused))
+    told = [choice for choice in choices if choice.restriction is None or choice.certified]
+    return Group(
+        table,
+        *(
+            Text(f"Budget {each.budget:g}: {visible(each.why)}.", "green" if each.certified else "yellow")
+            for each in told
+        ),
+    )
 
 
 def _estimate(estimate: "Interval") -> str:
     return f"{estimate.mean:.4g}\n[dim]\\[{estimate.low:.4g}, {estimate.high:.4g}]"
+
+
+def _tail(choice: "Choice") -> str:
+    """What single episodes cost, where a risk was asked for."""
+    if choice.risk is None or choice.tail is None:
+        return ""
+    return f"\n[dim]{1 - choice.risk:.0%}: ≤ {choice.tail:.4g}"
 
 
 def _at_most(estimate: "Interval") -> str:

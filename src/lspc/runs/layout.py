@@ -96,8 +96,14 @@ def calibration_paths(run: Path) -> list[Path]:
 
 
 def certificate_path(policy: Path, budget: float) -> Path:
-    """What `lspc pilot` leaves for a budget in a policy's folder."""
-    return policy / f"{CERTIFICATE}{budget:g}.json"
+    """What `lspc pilot` leaves for a budget in a policy's folder; no two budgets share one."""
+    return policy / f"{CERTIFICATE}{spell_budget(budget)}.json"
+
+
+def spell_budget(budget: float) -> str:
+    """In as few digits as tell it from every other."""
+    short = f"{budget:g}"
+    return short if float(short) == budget else repr(float(budget))
 
 
 def certificate_paths(run: Path) -> list[Path]:
