@@ -27,7 +27,7 @@ def at_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[No
     sys.modules.pop("heated_tank", None)
 
 
-@pytest.mark.usefixtures("at_examples")
+@pytest.mark.usefixtures("at_examples", "unlimited_reach")
 def test_the_notebook_runs_top_to_bottom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     for number, cell in enumerate(CODE):

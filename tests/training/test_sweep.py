@@ -1,5 +1,6 @@
 """Runs trained together, on several devices and measured on the way: each is what it would be alone."""
 
+import json
 import os
 import subprocess
 import sys
@@ -149,10 +150,10 @@ def test_measured_on_the_way(dataset: Dataset, tmp_path: Path) -> None:
         whole = training.train(dataset, tmp_path / "whole", config, **how)
         with pytest.raises(Killed):
             training.train(dataset, tmp_path / "parts", config, **how, on_progress=kill)
+        rows = files.read_jsonl(whole / layout.CURVE)
         with (tmp_path / "parts" / layout.CURVE).open("a") as file:
-            file.write('{"updates": 9}\n{"upd')
+            file.write(json.dumps(rows[-1]) + '\n{"upd')
         parts = training.train(dataset, tmp_path / "parts", config, **how)
-    rows = files.read_jsonl(whole / layout.CURVE)
     assert [row | {"run": "parts"} for row in rows] == files.read_jsonl(parts / layout.CURVE)
     cells = {(row["updates"], row["training_seed"], row["policy"], row["seed"]) for row in rows}
     first = evaluation.FIRST_EPISODE_SEED
