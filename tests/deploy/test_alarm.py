@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.calibrated import HORIZON, made, point
 
 from lspc.calibration.certificate import Certificate
 from lspc.calibration.pilot import Claim
@@ -119,3 +120,14 @@ def test_a_certificate_sets_the_limit() -> None:
 def test_what_makes_no_sense_is_refused(limit: float, bound: float, rate: float) -> None:
     with pytest.raises(UserError, match="an alarm needs 0 < limit < bound"):
         Alarm(float(limit), float(bound), rate=float(rate))
+
+
+def test_the_limit_of_a_prediction() -> None:
+    """Budget 12 takes eps 0.5, which costs at most 12; a budget of 20 takes eps 1, at most 18."""
+    alarm = Alarm.of_prediction(made(), 20.0)
+    assert (alarm.limit, alarm.bound, alarm.rate) == (18.0, HORIZON, 0.01)
+    free = made(curve=(point(0.5, 0.0),), episode_costs=(0.0,) * 50)
+    assert Alarm.of_prediction(free, 20.0).limit == 1.0  # a costly step in each episode
+    assert Alarm.of_prediction(free, 0.5).limit == 0.5
+    with pytest.raises(UserError, match="nothing is predicted for budget 5: no eps fits"):
+        Alarm.of_prediction(made(), 5.0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from lspc.calibration.bounds import excess_bets
 from lspc.calibration.certificate import Certificate
+from lspc.calibration.choosing import Calibration
 from lspc.errors import UserError
 
 Verdict = Literal["ok", "alarm"]
@@ -43,6 +44,17 @@ class Alarm:
                 f"nothing was certified for budget {certificate.claim.budget:g}: there is no limit to watch"
             )
         return Alarm(certificate.claim.budget, certificate.claim.bound, rate=rate)
+
+    @staticmethod
+    def of_prediction(calibration: Calibration, budget: float, *, rate: float = 0.01) -> "Alarm":
+        """For an eps chosen from logs: goes off when it costs more than it was said to cost at most.
+
+        Where that is less than one costly step in an episode, such a step (or the budget, if less) is the limit.
+        """
+        choice, step = calibration.choose(budget), calibration.cost_margin.unit
+        if choice.cost is None:
+            raise UserError(f"nothing is predicted for budget {budget:g}: {choice.why}")
+        return Alarm(max(choice.cost.high, min(step, budget)), calibration.horizon * step, rate=rate)
 
     @property
     def wealth(self) -> float:
