@@ -1,4 +1,5 @@
-"""The guard's table of docs/deploy.md as Markdown, from what `lspc evaluate --guard --json` printed.
+"""The guard's table of docs/deploy.md as Markdown, from what `lspc evaluate --guard --json` printed
+(the `rows` of each record).
 
 python scripts/guard.py
 """
@@ -17,7 +18,7 @@ def main() -> None:
     print("| task | eps | without the guard | guard's budget: with the guard |")
     print("|---|---|---|---|")
     for path in sorted(RECORDS.glob("*.guard.json")):
-        rows = {row["policy"]: row for row in files.read_json(path)}
+        rows = {row["policy"]: row for row in files.read_json(path)["rows"]}
         cells: dict[str, list[str]] = {}
         for name, row in rows.items():
             if found := GUARDED.fullmatch(name):
