@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,7 @@ def in_new_process(*words: Any) -> float:
     return float(done.stdout.splitlines()[-1])
 
 
-def measure(cores: int, sizes: Sequence[str], rounds: int, chunks: int) -> list[dict[str, Any]]:
-    rows = []
+def measure(cores: int, sizes: Sequence[str], rounds: int, chunks: int) -> Iterator[dict[str, Any]]:
     for beside in (0, cores):
         for size in sizes:
             for seeds in (1, cores):
@@ -70,10 +69,8 @@ def measure(cores: int, sizes: Sequence[str], rounds: int, chunks: int) -> list[
                         process.kill()
                         process.wait()
                 ratio = np.median(speeds[1]) / np.median(speeds[cores])
-                rows.append({"size": size, "seeds": seeds, "programs_beside": beside, "one_thread": speeds[1],
-                             "all_threads": speeds[cores], "one_to_all": round(float(ratio), 3)})  # fmt: skip
-                print(rows[-1], flush=True)
-    return rows
+                yield {"size": size, "seeds": seeds, "programs_beside": beside, "one_thread": speeds[1],
+                       "all_threads": speeds[cores], "one_to_all": round(float(ratio), 3)}  # fmt: skip
 
 
 def main() -> None:
@@ -91,12 +88,13 @@ def main() -> None:
     from lspc import __version__, files
 
     cores = len(os.sched_getaffinity(0))
-    rows = measure(cores, chosen.sizes, chosen.rounds, chosen.chunks)
-    if chosen.json:
-        command = shlex.join(["python", *sys.argv])
-        files.write_json(chosen.json, {"lspc_version": __version__, "command": command, "cores": cores, "rows": rows})
-    else:
-        print(json.dumps(rows))
+    record: dict[str, Any] = {"lspc_version": __version__, "command": shlex.join(["python", *sys.argv]),
+                              "cores": cores, "rows": []}  # fmt: skip
+    for row in measure(cores, chosen.sizes, chosen.rounds, chosen.chunks):
+        print(json.dumps(row), flush=True)
+        record["rows"].append(row)
+        if chosen.json:  # as it goes: whoever stops it keeps what is there
+            files.write_json(chosen.json, record)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ def print_choices(measured: dict[str, dict[str, Any]]) -> None:
     for task, methods in measured.items():
         played = list_played(methods)
         answers = [row for row in methods["choose"]["rows"] if row["policy"] == "chosen"]
-        budgets = sorted({row["budgets"][0] for row in answers})
-        if not any(row["costs"] for row in answers):
+        budgets, named = sorted({row["budgets"][0] for row in answers}), any(row["costs"] for row in answers)
+        if not named:
             print(f"| {task} | {', '.join(f'{budget:g}' for budget in budgets)} | none | - | - | - |")
         for budget in budgets:
             cells: list[list[str]] = [[], [], [], []]
@@ -58,7 +58,7 @@ def print_choices(measured: dict[str, dict[str, Any]]) -> None:
                         texts[3] = f"{lost[-1]:.0%}"
                 for cell, text in zip(cells, texts, strict=True):
                     cell.append(text)
-            if any(row["costs"] for row in answers):
+            if named:
                 print(f"| {task} | {budget:g} | " + " | ".join(", ".join(cell) for cell in cells) + " |")
     print(
         f"\nkept: {sum(kept)} of {len(kept)} chosen; refused although a policy would have fitted: {refused}; "

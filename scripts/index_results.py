@@ -75,6 +75,10 @@ FILES = {
         "standard off-policy estimators beside ours on plants whose truth is known",
         "python scripts/estimators.py measure",
     ),
+    "calibration/picture.json": Kind(
+        "the picture of calibration: estimates and truth on the bundled BallCircle",
+        "lspc calibrate runs/BallCircle/lspc --budget 5 10 20 40 --verify --json",
+    ),
     "calibration/*.json": Kind(
         "eps chosen from data, checked in the simulator",
         "lspc calibrate runs/{task}/lspc --budget 5 10 20 40 --updates 5000 --verify --json",

@@ -74,6 +74,11 @@ class Ended(NamedTuple):
     """As `subprocess` gives it: negative for the signal that ended it."""
     said: str
 
+    def is_sound(self) -> bool:
+        """All went well, or one line says why not."""
+        told = [line for line in self.said.splitlines() if line.startswith("lspc: ")]
+        return self.code == 0 or (self.code == 1 and len(told) == 1 and "Traceback" not in self.said)
+
 
 class Soak:
     """Where the attacks happen, what they are drawn from, and what they found."""
@@ -209,8 +214,7 @@ def fill_the_disk(soak: Soak, times: int) -> str:
                 subprocess.run(["mount", "-o", f"remount,size={100 * used}", place], check=True)
             else:
                 ended = soak.train(out, lambda n=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (n // 16, n // 16)))
-            told = [line for line in ended.said.splitlines() if line.startswith("lspc: ")]
-            sound = ended.code == 0 or (ended.code == 1 and len(told) == 1 and "Traceback" not in ended.said)
+            sound = ended.is_sound()
             what = "times a full disk stopped a run" if ended.code else "times the space sufficed"
             soak.count(what, None if sound else f"{ended.code}: {ended.said[-300:]}")
             soak.check_run("runs with a full disk", out)
@@ -238,9 +242,7 @@ def fill_the_disk_later(soak: Soak, times: int) -> None:
                     subprocess.run(["mount", "-o", f"remount,size={4096 * size}", place], check=True)
                     ends.append(in_child(work))
                 full, free = ends
-                told = [line for line in full.said.splitlines() if line.startswith("lspc: ")]
-                sound = full.code == 0 or (full.code == 1 and len(told) == 1 and "Traceback" not in full.said)
-                sound = sound and free.code == 0
+                sound = full.is_sound() and free.code == 0
                 what = f"times a full disk stopped {verb}" if full.code else f"times the space sufficed for {verb}"
                 soak.count(what, None if sound else f"{[each.code for each in ends]}: {full.said[-300:]}")
                 shutil.rmtree(run)
